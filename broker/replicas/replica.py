@@ -24,6 +24,7 @@ from tailrace.runtime.file_range import FileRange
 from tailrace.runtime.files import Buffer
 from tailrace.storage.directory.checkpoints import ReplicaKey, SavedHighWatermark
 from tailrace.storage.log.log import Log
+from tailrace.storage.transactions.aborted_transactions import AbortedTransaction
 
 from .acknowledgements import Acknowledgements, AcknowledgementWaiter
 from .append_samples import AppendSamples
@@ -265,6 +266,14 @@ class Replica:
         return self.log.log_end if self.settings.reads_uncommitted and self.is_leader else self.high_watermark
 
     @property
+    def last_stable_offset(self) -> int:
+        """The offset at which committed readers stop: the high watermark, or the first offset of a transaction that is
+        open, or whose marker is not committed yet."""
+        high_watermark = self.high_watermark
+        first = self.log.transactions.first_unstable(high_watermark)
+        return high_watermark if first is None else min(high_watermark, max(first, self.log.log_start))
+
+    @property
     def is_recovered_leader(self) -> bool:
         """Whether this log has everything that earlier leaders acknowledged, and only this replica appends what comes
         next."""
@@ -416,15 +425,22 @@ class Replica:
         except OSError as error:
             raise self._refused("read", error) from error
 
-    def find_timestamp(self, timestamp_ms: int) -> tuple[int, int, int] | None:
-        """Returns timestamp, offset and leader epoch of the first committed record that is not older."""
-        with self._refusing_reads():
-            return self.log.find_timestamp(timestamp_ms, self.high_watermark)
+    def aborted_in(self, found: FileRange, start: int, end: int) -> list[AbortedTransaction]:
+        """Returns the aborted transactions of what `read` has found in [start, end), sorted by their first offsets."""
+        try:
+            return self.log.aborted_in(found, start, end)
+        except OSError as error:
+            raise self._refused("read", error) from error
 
-    def max_timestamp(self) -> tuple[int, int, int] | None:
-        """Returns timestamp, offset and leader epoch of the first of the newest committed records."""
+    def find_timestamp(self, timestamp_ms: int, end: int) -> tuple[int, int, int] | None:
+        """Returns timestamp, offset and leader epoch of the first record before `end` that is not older."""
         with self._refusing_reads():
-            return self.log.max_timestamp(self.high_watermark)
+            return self.log.find_timestamp(timestamp_ms, end)
+
+    def max_timestamp(self, end: int) -> tuple[int, int, int] | None:
+        """Returns timestamp, offset and leader epoch of the first of the newest records before `end`."""
+        with self._refusing_reads():
+            return self.log.max_timestamp(end)
 
     def batch_time(self, offset: int) -> int | None:
         """Returns the largest timestamp of the batch that begins at the offset; None if it has been deleted."""
@@ -513,6 +529,8 @@ class Replica:
         if self.is_alone and self.replication is None:
             committed = self.log.synced_end if self.syncs_before_acknowledging else self.log.log_end
             self.high_watermark = max(self.high_watermark, committed)
+        if self.log.transactions.is_unsettled:
+            self.log.transactions.first_unstable(self.high_watermark)  # forgets what is committed now
         acknowledgements, syncs = self.waiting_acknowledgements, self.waiting_syncs
         if acknowledgements is not None:
             waiting = acknowledgements.waiting

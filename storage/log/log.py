@@ -30,6 +30,7 @@ from tailrace.storage.segments.segment_list import Segments
 from tailrace.storage.segments.segment_maker import SegmentMaker
 from tailrace.storage.segments.segment_recovery import RecoveryReport
 from tailrace.storage.segments.segment_scrub import OpenSegmentCheck, OpenSegmentPrefix, SegmentScrub
+from tailrace.storage.transactions.aborted_transactions import AbortedTransaction
 from tailrace.storage.transactions.log_transactions import LogTransactions
 
 from . import compaction_steps, log_deletion, log_repair, log_stamping, log_truncation
@@ -358,6 +359,17 @@ class Log:
         """Returns the batches from `base` to `end`, which are boundaries of batches: one range per segment."""
         self.disk.check()
         return self.segment_list.ranges(base, end)
+
+    def aborted_in(self, found: FileRange, start: int, end: int) -> list[AbortedTransaction]:
+        """Returns the aborted transactions of a range that was read from the offsets in [start, end), sorted by their
+        first offsets.
+
+        Raises OSError and KafkaError.
+        """
+        self.disk.check()
+        transactions = self.transactions
+        aborted = transactions.aborted(start, end)
+        return transactions.aborted(start, self.segment_list.end_of(found, start, end)) if aborted else aborted
 
     def find_timestamp(self, timestamp_ms: int, up_to: int, start: int = 0) -> tuple[int, int, int] | None:
         """Returns timestamp, offset and leader epoch of the first record in [start, up_to) at or after the time."""

@@ -112,6 +112,19 @@ class Segments:
                 ranges.append(FileRange(segment.reader.log.get(), start, stop - start))
         return ranges
 
+    def end_of(self, found: FileRange, start: int, end: int) -> int:
+        """Returns the offset before which all batches of a range end. The range was read from offsets in [start, end).
+
+        The result is `end` at most. It may be larger than the end of the last batch, by a gap.
+        """
+        for segment in self.between(start, end):
+            file = segment.reader.log.get()
+            if file.path == found.file.path:
+                stop = found.position + found.count
+                following = segment.reader.header_at(stop).base_offset if stop < segment.size else segment.end
+                return min(following, end)
+        return end
+
     # timestamps of the records in [start, up_to)
 
     def find_timestamp(self, timestamp_ms: int, start: int, up_to: int) -> tuple[int, int, int] | None:

@@ -204,8 +204,9 @@ class TransactionMachine(RuleBasedStateMachine):
         expected = min([*opened.values(), *unstable], default=None)
         assert self.log.transactions.first_unstable(self.high_watermark) == expected
 
-    @invariant()
+    @rule()
     def aborted_transactions_are_known(self) -> None:
+        """Is no invariant, so that files and segments are read only now and then."""
         _, aborted, _ = self.transactions()
         bounds = sorted({self.log.log_start, self.end, *(batch.base for batch in self.batches[-12:])})
         bounds = [bound for bound in bounds if bound >= self.log.log_start]
@@ -215,6 +216,9 @@ class TransactionMachine(RuleBasedStateMachine):
                 assert [(each.producer_id, each.first_offset, each.last_offset) for each in found] == sorted(
                     (each for each in aborted if each[1] < end and each[2] >= start), key=lambda each: each[1]
                 )
+
+    def teardown(self) -> None:
+        self.aborted_transactions_are_known()
 
 
 TestTransactions = TransactionMachine.TestCase

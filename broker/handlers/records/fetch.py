@@ -12,6 +12,9 @@
   SPU leads or not: it can recognise the batches that it has lost.
 - If the requested records are only on shelves, the leader reads through: it reads them from a store of the shelf, as
   many as fit, and the response waits for them.
+- A consumer that reads committed transactions only (isolation level 1) gets records up to the last stable offset, from
+  leaders, followers and shelves alike. The response lists the aborted transactions of these records, with absolute
+  offsets and sorted by them. The last stable offset is in every response.
 - The first batch is returned even if it is larger than the limits, so that a consumer can always go on (KIP-74). Unlike
   Apache Kafka, Tailrace never returns a part of a batch after it.
 
@@ -45,6 +48,7 @@ from tailrace.cluster.specs import NO_LEADER, PartitionSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import DEBUGGING_REPLICA, NO_EPOCH, NO_REPLICA, REPAIRING_REPLICA, SpuId
 from tailrace.protocol.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
@@ -53,6 +57,7 @@ from tailrace.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from tailrace.runtime.file_range import FileRange
 from tailrace.server.request_context import RequestContext
 
 from .fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchedPartition, FetchSession, PartitionKey
@@ -132,6 +137,10 @@ def _forgotten(request: FetchRequest, uses_topic_ids: bool) -> Iterator[Partitio
             yield name, partition
 
 
+def _aborted_in(replica: Replica, found: FileRange, start: int, end: int) -> list[AbortedTransaction]:
+    return [AbortedTransaction(each.producer_id, each.first_offset) for each in replica.aborted_in(found, start, end)]
+
+
 def _names_itself(replica: int, request: FetchRequest) -> bool:
     state = request.replica_state
     return replica in (request.replica_id, NO_REPLICA if state is None else state.replica_id)
@@ -145,8 +154,8 @@ class ShelvedPart(Struct, eq=False):
     data: PartitionData
     bytes_max: int
     end: int
-    """Where the part ends: at the high watermark that the response tells. A new leader may not know yet that everything
-    on shelves is committed, and more is committed while the shelves are read."""
+    """Where the part ends: at the high watermark or the last stable offset that the response tells. A new leader may
+    not know yet that everything on shelves is committed, and more is committed while the shelves are read."""
 
 
 class Reading:
@@ -181,6 +190,7 @@ class Fetch:
         "_partitions",
         "_pause",
         "_rack",
+        "_reads_committed",
         "_reads_uncommitted",
         "_repairs",
         "_request",
@@ -206,6 +216,7 @@ class Fetch:
         self._session = session
         self._incremental = incremental
         self._repairs = _names_itself(REPAIRING_REPLICA, request)
+        self._reads_committed = request.isolation_level == READ_COMMITTED
         self._reads_uncommitted = self._repairs or _names_itself(DEBUGGING_REPLICA, request)
         from_followers = context.api_version >= FOLLOWERS_FROM and (self._repairs or not self._reads_uncommitted)
         self._find = host.replicas.reading if from_followers else host.replicas.leading
@@ -257,12 +268,13 @@ class Fetch:
             # committed.
             raise replica.not_leader()
         offset = wanted.fetch_offset
+        stable_offset = replica.last_stable_offset
         data = PartitionData(
             partition_index=replica.partition,
             high_watermark=replica.high_watermark,
-            last_stable_offset=replica.high_watermark,
+            last_stable_offset=stable_offset,
             log_start_offset=replica.earliest,
-            aborted_transactions=[] if self._request.isolation_level == READ_COMMITTED else None,
+            aborted_transactions=[] if self._reads_committed else None,
             records=b"",
         )
         if self._rack:
@@ -285,7 +297,10 @@ class Fetch:
                 data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end)
                 return data
         bytes_max = min(wanted.bytes_max, reading.bytes_left)
-        end = replica.log.log_end if self._reads_uncommitted else replica.readable_end
+        if self._reads_uncommitted:
+            end = replica.log.log_end
+        else:
+            end = stable_offset if self._reads_committed else replica.readable_end
         if offset < replica.log.log_start and replica.has_shelves and not self._repairs:
             if not replica.is_leader:
                 raise replica.not_leader()  # a follower may not know yet what is on shelves
@@ -302,6 +317,8 @@ class Fetch:
             found = replica.read(offset, bytes_max, end, at_least_one=at_least_one)
             if found is not None:
                 data.records = found
+                if self._reads_committed:
+                    data.aborted_transactions = _aborted_in(replica, found, offset, end)
                 samples = replica.append_samples
                 if samples is not None and samples.newest >= offset and 2 * len(found) <= bytes_max:
                     self._note_sampled(reading, replica, samples, offset, end)

@@ -8,6 +8,8 @@ as -2, and -5 and -6 find no offset.
 - The leader responds with what is committed. Until a new leader has committed everything that the earlier one left,
   offsets that depend on it are OFFSET_NOT_AVAILABLE, before v5 LEADER_NOT_AVAILABLE. Otherwise a consumer could start
   before an offset that it was told already.
+- A client that reads committed transactions only (isolation level 1) gets the last stable offset as the latest one, and
+  finds times and newest records before it.
 - A client with replica id -2, such as a tool that looks into a log, gets responses from followers as well, and the log
   end as the latest offset.
 - Finding a time takes milliseconds if batches are large, and a client that starts reading at some time asks for it in
@@ -35,6 +37,7 @@ from tailrace.protocol.messages.list_offsets import (
 )
 from tailrace.server.request_context import RequestContext
 
+from .fetch import READ_COMMITTED
 from .record_host import ListOffsetsHost
 
 LATEST = -1
@@ -62,6 +65,7 @@ class ShelvedSearch(Struct, eq=False):
     timestamp: int
     response: ListOffsetsPartitionResponse
     version: int
+    reads_committed: bool
 
 
 def handle(
@@ -110,7 +114,7 @@ async def _answer_shelved(search: ShelvedSearch, reader: ShelfReads) -> None:
             found = await reader.find_timestamp(replica, search.timestamp)
         replica.check_leads(epoch)
         if search.timestamp == MAX_TIMESTAMP or found is None:
-            here = _find_by_time(replica, search.timestamp, search.version)
+            here = _find_by_time(replica, search.timestamp, search.version, reads_committed=search.reads_committed)
             found = here if found is None or (here is not None and here[0] > found[0]) else found
     except KafkaError as error:
         response.error_code = error.code
@@ -134,13 +138,23 @@ def _answers(
 ) -> Iterator[ListOffsetsPartition]:
     """Yields each partition when its part is in the response, or its search is among the shelved ones."""
     is_debugging = request.replica_id == DEBUGGING_REPLICA
+    reads_committed = request.isolation_level == READ_COMMITTED
     for topic in request.topics:
         answered = ListOffsetsTopicResponse(topic.name)
         response.topics.append(answered)
         for partition in topic.partitions:
             times_asked = asked[topic.name, partition.partition_index]
             answered.partitions.append(
-                _answer(replicas, version, topic.name, partition, times_asked, shelved, is_debugging=is_debugging)
+                _answer(
+                    replicas,
+                    version,
+                    topic.name,
+                    partition,
+                    times_asked,
+                    shelved,
+                    is_debugging=is_debugging,
+                    reads_committed=reads_committed,
+                )
             )
             yield partition
 
@@ -154,6 +168,7 @@ def _answer(
     shelved: list[ShelvedSearch],
     *,
     is_debugging: bool,
+    reads_committed: bool,
 ) -> ListOffsetsPartitionResponse:
     response = ListOffsetsPartitionResponse(partition_index=partition.partition_index)
     try:
@@ -165,9 +180,9 @@ def _answer(
         if _is_by_time(partition) and shelves_before(replica.spec, replica.log.log_start):
             if not replica.is_leader:
                 raise replica.not_leader()
-            shelved.append(ShelvedSearch(replica, partition.timestamp, response, version))
+            shelved.append(ShelvedSearch(replica, partition.timestamp, response, version, reads_committed))
             return response
-        found = _find(replica, partition.timestamp, version, is_debugging=is_debugging)
+        found = _find(replica, partition.timestamp, version, is_debugging=is_debugging, reads_committed=reads_committed)
     except KafkaError as error:
         response.error_code = error.code
         return response
@@ -176,14 +191,16 @@ def _answer(
     return response
 
 
-def _find(replica: Replica, timestamp: int, version: int, *, is_debugging: bool) -> tuple[int, int, int] | None:
+def _find(
+    replica: Replica, timestamp: int, version: int, *, is_debugging: bool, reads_committed: bool
+) -> tuple[int, int, int] | None:
     """Returns timestamp, offset and leader epoch, or None if no record matches. Raises KafkaError."""
     log = replica.log
     if timestamp == LATEST:
         if is_debugging:
             return -1, log.log_end, replica.spec.epoch
         _check_recovered(replica, version)
-        return -1, replica.high_watermark, replica.spec.epoch
+        return -1, _end_for(replica, reads_committed=reads_committed), replica.spec.epoch
     if timestamp == EARLIEST_LOCAL or (timestamp == EARLIEST and replica.earliest >= log.log_start):
         # The first record of an empty log will have the leader's own epoch.
         is_empty = log.log_start == log.log_end
@@ -195,14 +212,21 @@ def _find(replica: Replica, timestamp: int, version: int, *, is_debugging: bool)
         return (-1, end - 1, NO_EPOCH) if end > replica.earliest else None
     if timestamp == EARLIEST_PENDING_UPLOAD:
         return (-1, max(shelved_end(replica.spec), log.log_start), NO_EPOCH) if replica.has_shelves else None
-    return _find_by_time(replica, timestamp, version)
+    return _find_by_time(replica, timestamp, version, reads_committed=reads_committed)
 
 
-def _find_by_time(replica: Replica, timestamp: int, version: int) -> tuple[int, int, int] | None:
+def _end_for(replica: Replica, *, reads_committed: bool) -> int:
+    return replica.last_stable_offset if reads_committed else replica.high_watermark
+
+
+def _find_by_time(
+    replica: Replica, timestamp: int, version: int, *, reads_committed: bool
+) -> tuple[int, int, int] | None:
+    end = _end_for(replica, reads_committed=reads_committed)
     if timestamp == MAX_TIMESTAMP:
         _check_recovered(replica, version)
-        return replica.max_timestamp()
-    found = replica.find_timestamp(timestamp)
+        return replica.max_timestamp(end)
+    found = replica.find_timestamp(timestamp, end)
     if found is None:
         _check_recovered(replica, version)
     return found

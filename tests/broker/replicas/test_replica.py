@@ -225,7 +225,7 @@ def test_nothing_is_wrong_with_a_disk_where_no_more_files_can_be_opened(
     with monkeypatch.context() as now:
         now.setattr(Log, "read", _raising(OSError(number, "too many open files")))
         now.setattr(Log, "find_timestamp", _raising(OSError(number, "too many open files")))
-        for ask in (lambda: replica.read(0, 100, 1, at_least_one=True), lambda: replica.find_timestamp(0)):
+        for ask in (lambda: replica.read(0, 100, 1, at_least_one=True), lambda: replica.find_timestamp(0, 1)):
             with pytest.raises(KafkaError) as refused:
                 ask()
             assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR

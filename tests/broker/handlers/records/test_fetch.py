@@ -8,8 +8,9 @@ import trio
 from msgspec.structs import replace
 from simulation.client import WireClient
 from spus import RunningSpu, batch, led_elsewhere, newest, running_spu
+from transacting import write_data, write_marker
 
-from tailrace.broker.handlers.records.fetch import Fetch, Reading
+from tailrace.broker.handlers.records.fetch import READ_COMMITTED, Fetch, Reading
 from tailrace.broker.handlers.records.fetch_sessions import FetchedPartition
 from tailrace.cluster.configs.broker_config_table import LEADER_SELECTOR
 from tailrace.cluster.specs import NO_LEADER, SpuSpec
@@ -741,3 +742,128 @@ async def test_a_producer_does_not_learn_that_consumers_cannot_be_served(autojum
         await produce(client, batch(b"d"))
         assert only(await consumer.response()).error_code == ErrorCode.KAFKA_STORAGE_ERROR
         running.world.files.reads_fail = False
+
+
+# committed transactions
+
+
+def aborted(response: FetchResponse) -> list[tuple[int, int]] | None:
+    found = only(response).aborted_transactions
+    return None if found is None else [(each.producer_id, each.first_offset) for each in found]
+
+
+async def test_a_committed_reader_stops_before_an_open_transaction(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        replica = running.replica((await running.create("t")).name)
+        write_data(replica, -1, b"a")
+        write_data(replica, 7, b"b")
+        write_data(replica, -1, b"c")
+        uncommitted = await ask(client, fetch(wanted()))
+        assert (offsets(uncommitted), aborted(uncommitted)) == ([0, 1, 2], None)
+        assert only(uncommitted).last_stable_offset == 1
+        committed = await ask(client, fetch(wanted(), isolation_level=READ_COMMITTED))
+        assert (offsets(committed), only(committed).last_stable_offset, aborted(committed)) == ([0], 1, [])
+        assert only(committed).high_watermark == 3
+        assert offsets(await ask(client, fetch(wanted(2), isolation_level=READ_COMMITTED))) == []
+        write_marker(replica, 7)
+        committed = await ask(client, fetch(wanted(), isolation_level=READ_COMMITTED))
+        assert (offsets(committed), only(committed).last_stable_offset, aborted(committed)) == (
+            [0, 1, 2, 3],
+            4,
+            [(7, 1)],
+        )
+
+
+async def test_a_committed_reader_waits_until_the_marker_is_committed(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        replica = running.replica((await running.create("t")).name)
+        write_data(replica, 7, b"a")
+        begun = trio.current_time()
+        async with trio.open_nursery() as nursery:
+
+            @nursery.start_soon
+            async def end_it() -> None:
+                await trio.sleep(1)
+                marker = write_marker(replica, 7, is_commit=True)
+                replica.high_watermark = marker
+                await trio.sleep(1)
+                replica.on_advanced()
+
+            response = await ask(client, fetch(wanted(), isolation_level=READ_COMMITTED, wait_ms=9000))
+        assert (offsets(response), aborted(response), trio.current_time() - begun) == ([0, 1], [], 2)
+
+
+async def test_redpanda_the_aborted_transactions_of_a_response_are_sorted(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        replica = running.replica((await running.create("t")).name)
+        for producer in (9, 7, 8):
+            write_data(replica, producer, b"a")
+        for producer in (7, 8, 9):
+            write_marker(replica, producer)
+        response = await ask(client, fetch(wanted(), isolation_level=READ_COMMITTED))
+        assert aborted(response) == [(9, 0), (7, 1), (8, 2)]
+
+
+async def test_automq_754_each_response_lists_the_transactions_of_its_own_records(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        replica = running.replica((await running.create("t")).name)
+        firsts = []
+        for producer in range(20):
+            firsts.append(write_data(replica, producer, b"x" * 100))
+            write_marker(replica, producer)
+            if producer % 6 == 5:
+                await replica.log.end_segment()
+        for producer, first in enumerate(firsts):
+            one = fetch(wanted(first, bytes_max=1), isolation_level=READ_COMMITTED)
+            assert aborted(await ask(client, one)) == [(producer, first)]
+        whole = await ask(client, fetch(wanted(firsts[6]), isolation_level=READ_COMMITTED))
+        assert aborted(whole) == [(producer, firsts[producer]) for producer in range(6, 12)]
+        marker = fetch(wanted(firsts[6] + 1, bytes_max=1), isolation_level=READ_COMMITTED)
+        assert aborted(await ask(client, marker)) == [(6, firsts[6])]
+
+
+async def test_a_follower_serves_committed_readers_as_a_leader_does(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        replica = running.replica((await running.create("t")).name)
+        led_elsewhere(replica)
+        write_data(replica, 7, b"a")
+        write_marker(replica, 7)
+        write_data(replica, -1, b"b")
+        write_data(replica, 8, b"c")
+        replica.high_watermark = 1
+        response = await ask(client, fetch(wanted(), isolation_level=READ_COMMITTED), version=11)
+        assert (offsets(response), only(response).last_stable_offset) == ([], 0), "it does not know of the commit"
+        replica.high_watermark = 4
+        response = await ask(client, fetch(wanted(), isolation_level=READ_COMMITTED), version=11)
+        assert (offsets(response), aborted(response), only(response).last_stable_offset) == ([0, 1, 2], [(7, 0)], 3)
+
+
+async def test_a_committed_reader_of_a_topic_with_uncommitted_reads_stops_as_well(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        replica = running.replica((await running.create("t", configs={"consumer.consistency": "uncommitted"})).name)
+        write_data(replica, -1, b"a")
+        write_data(replica, 7, b"b")
+        replica.high_watermark = 1
+        assert offsets(await ask(client, fetch(wanted()))) == [0, 1]
+        assert offsets(await ask(client, fetch(wanted(), isolation_level=READ_COMMITTED))) == [0]
+
+
+async def test_deleted_records_of_an_open_transaction_do_not_hide_the_log_start(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        replica = running.replica((await running.create("t")).name)
+        write_data(replica, 7, b"a")
+        write_data(replica, -1, b"b")
+        await replica.delete_records(2)
+        write_data(replica, -1, b"c")
+        response = await ask(client, fetch(wanted(2), isolation_level=READ_COMMITTED))
+        assert (offsets(response), only(response).last_stable_offset, only(response).log_start_offset) == ([], 2, 2)
+        write_marker(replica, 7)
+        response = await ask(client, fetch(wanted(2), isolation_level=READ_COMMITTED))
+        assert (offsets(response), only(response).last_stable_offset) == ([2, 3], 4)

@@ -6,7 +6,9 @@ from msgspec.structs import replace
 from simulation.client import WireClient
 from spus import RunningSpu, batch, beyond_time, led_elsewhere, running_spu
 from structlog.testing import capture_logs
+from transacting import write_data, write_marker
 
+from tailrace.broker.handlers.records.fetch import READ_COMMITTED
 from tailrace.broker.handlers.records.list_offsets import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -33,10 +35,11 @@ FIRST_TIME = 1_700_000_000_000
 
 
 async def ask(
-    running: RunningSpu, *partitions: ListOffsetsPartition, version: int = NEWEST, replica: int = -1
+    running: RunningSpu, *partitions: ListOffsetsPartition, version: int = NEWEST, replica: int = -1, isolation: int = 0
 ) -> list[ListOffsetsPartitionResponse]:
     client = await running.client()
-    request = ListOffsetsRequest(replica_id=replica, topics=[ListOffsetsTopic(name="t", partitions=list(partitions))])
+    topics = [ListOffsetsTopic(name="t", partitions=list(partitions))]
+    request = ListOffsetsRequest(replica_id=replica, isolation_level=isolation, topics=topics)
     response = await client.request(ApiKey.LIST_OFFSETS, version, request)
     found: list[ListOffsetsPartitionResponse] = response.topics[0].partitions
     return found
@@ -230,3 +233,23 @@ async def test_other_tasks_run_while_a_time_is_searched_in_many_partitions(autoj
             nursery.start_soon(wait_for, first)
             nursery.start_soon(wait_for, other)
         assert answered == [other, first]
+
+
+@pytest.mark.parametrize(
+    ("time", "uncommitted", "committed"),
+    [(LATEST, 3, 1), (EARLIEST, 0, 0), (FIRST_TIME, 0, 0), (FIRST_TIME + 1, 1, -1), (MAX_TIMESTAMP, 2, 0)],
+)
+async def test_a_committed_reader_finds_nothing_beyond_the_last_stable_offset(
+    autojump_clock: object, time: int, uncommitted: int, committed: int
+) -> None:
+    async with running_spu() as running:
+        replica = running.replica((await running.create("t")).name)
+        write_data(replica, -1, b"a", timestamp=FIRST_TIME)
+        write_data(replica, 7, b"b", timestamp=FIRST_TIME + 1)
+        write_data(replica, -1, b"c", timestamp=FIRST_TIME + 2)
+        asked = ListOffsetsPartition(timestamp=time)
+        assert [each.offset for each in await ask(running, asked)] == [uncommitted]
+        assert [each.offset for each in await ask(running, asked, isolation=READ_COMMITTED)] == [committed]
+        marker = write_marker(replica, 7)
+        (latest,) = await ask(running, ListOffsetsPartition(timestamp=LATEST), isolation=READ_COMMITTED)
+        assert latest.offset == marker + 1
