@@ -5,10 +5,12 @@ A value is two bytes of message version and a message. A record without a value 
 we write has the same bytes as what Apache Kafka 4.3 writes.
 """
 
-from msgspec import Struct
+import struct
+
+import msgspec
 
 from tailrace.protocol.codec.compile import decoder, encode_whole
-from tailrace.protocol.codec.primitives import Buffer
+from tailrace.protocol.codec.primitives import Buffer, run_packer, uvarint
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
 from tailrace.protocol.transaction_records.transaction_log import TransactionLogKey, TransactionLogValue
 
@@ -19,8 +21,15 @@ _VALUE_VERSION = 1
 """The version of the value that we write: the flexible one, with the previous and the next producer id."""
 _VALUES_READ = range(2)
 
+NONE = -1
+_HEAD = struct.Struct(">hqhib")
+_TIMES = struct.Struct(">qq")
+_TAGGED_ID = struct.Struct(">BBq")
+_TAGGED_VERSION = struct.Struct(">BBh")
+_pack_numbers = run_packer("i")
 
-class TransactionRecord(Struct, frozen=True):
+
+class TransactionRecord(msgspec.Struct, frozen=True):
     key: TransactionLogKey
     value: TransactionLogValue | None
     """None for a tombstone."""
@@ -35,7 +44,38 @@ def encode_record(record: TransactionRecord) -> tuple[bytes, bytes | None]:
     key = record.key.RECORD_TYPE.to_bytes(2) + encode_whole(record.key, _KEY_VERSION)
     if record.value is None:
         return key, None
-    return key, _VALUE_VERSION.to_bytes(2) + encode_whole(record.value, _VALUE_VERSION)
+    return key, _encode_value(record.value)
+
+
+def _encode_value(value: TransactionLogValue) -> bytes:
+    """Encodes a value several times faster than the general encoder does, because each transaction has three."""
+    if value.next_producer_epoch != NONE:
+        return _VALUE_VERSION.to_bytes(2) + encode_whole(value, _VALUE_VERSION)
+    parts = [
+        _HEAD.pack(
+            _VALUE_VERSION,
+            value.producer_id,
+            value.producer_epoch,
+            value.transaction_timeout_ms,
+            value.transaction_status,
+        )
+    ]
+    if value.transaction_partitions is None:
+        parts.append(b"\0")
+    else:
+        parts.append(uvarint(len(value.transaction_partitions) + 1))
+        for topic in value.transaction_partitions:
+            name, numbers = topic.topic.encode(), topic.partition_ids
+            parts += (uvarint(len(name) + 1), name, uvarint(len(numbers) + 1), _pack_numbers(numbers), b"\0")
+    parts.append(_TIMES.pack(value.transaction_last_update_timestamp_ms, value.transaction_start_timestamp_ms))
+    tagged = []
+    if value.previous_producer_id != NONE:
+        tagged.append(_TAGGED_ID.pack(0, 8, value.previous_producer_id))
+    if value.next_producer_id != NONE:
+        tagged.append(_TAGGED_ID.pack(1, 8, value.next_producer_id))
+    if value.client_transaction_version:
+        tagged.append(_TAGGED_VERSION.pack(2, 2, value.client_transaction_version))
+    return b"".join((*parts, uvarint(len(tagged)), *tagged))
 
 
 def decode_record(key: Buffer | None, value: Buffer | None) -> TransactionRecord | None:

@@ -18,6 +18,8 @@ from tailrace.protocol.transaction_records.transaction_log import (
 )
 
 KEY = TransactionLogKey("orders")
+TOPICS = st.text(max_size=5) | st.just("t" * 249)
+NUMBERS = st.lists(st.integers(0, 9)) | st.just(list(range(300)))
 
 
 def test_a_record_has_the_bytes_that_kafka_writes() -> None:
@@ -61,14 +63,19 @@ def test_an_empty_state_has_no_partitions_and_no_unneeded_tags() -> None:
         producer_epoch=st.integers(0, 2**15 - 1),
         transaction_timeout_ms=st.integers(1, 2**31 - 1),
         transaction_status=st.integers(0, 5),
-        transaction_partitions=st.none()
-        | st.lists(st.builds(PartitionsSchema, topic=st.text(max_size=5), partition_ids=st.lists(st.integers(0, 9)))),
-        client_transaction_version=st.sampled_from([0, 2]),
+        transaction_partitions=st.none() | st.lists(st.builds(PartitionsSchema, topic=TOPICS, partition_ids=NUMBERS)),
+        transaction_last_update_timestamp_ms=st.integers(-1, 2**63 - 1),
+        transaction_start_timestamp_ms=st.integers(-1, 2**63 - 1),
+        next_producer_epoch=st.integers(-1, 1),
+        client_transaction_version=st.sampled_from([0, 1, 2]),
     ),
 )
 def test_a_record_is_read_as_it_was_written(transactional_id: str, value: TransactionLogValue | None) -> None:
     record = TransactionRecord(TransactionLogKey(transactional_id), value)
+    _, encoded = encode_record(record)
     assert decode_record(*encode_record(record)) == record
+    if value is not None:
+        assert encoded == b"\0\1" + encode_whole(value, 1)
 
 
 def test_values_of_the_older_version_are_read() -> None:
