@@ -59,7 +59,8 @@ def _frame(session: SparkSession, data: Path, **options: str) -> DataFrame:
 
 
 def test_a_query_gets_each_record_once_with_the_columns_of_the_kafka_source(session: SparkSession, data: Path) -> None:
-    frame = _frame(session, data, topic="events")
+    assert _frame(session, data, topic="events").rdd.getNumPartitions() == 1, "small segments share a task"
+    frame = _frame(session, data, topic="events", maxSplitBytes="4096")
     assert frame.columns[:7] == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
     assert frame.rdd.getNumPartitions() >= 10
     found = frame.groupBy("partition").agg({"offset": "count", "value": "max"}).orderBy("partition").collect()

@@ -16,7 +16,7 @@ from tailrace.runtime.chance import RandomChance
 from .job_errors import JobError, reason_of_job
 from .shipped_code import check_required, ship_once
 from .spark_session import cores_of, is_connect
-from .worker_imports import drop_zip_finders
+from .worker_reuse import drop_zip_finders, freeze_modules
 
 if TYPE_CHECKING:
     from pyspark import InheritableThread
@@ -79,6 +79,8 @@ def _run_packed(packed: bytes, requires: Sequence[str], encoded: bytes) -> bytes
         return pickle.dumps(work(pickle.loads(encoded)))
     except Exception as error:
         raise TaskError(sentence_of(error)) from error
+    finally:
+        freeze_modules()
 
 
 def sentence_of(error: Exception) -> str:

@@ -3,16 +3,20 @@
 Executors do not have the modules that this one imports.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from tailrace.runtime.files import Files, RealFiles
 
 from .copy_choice import Extent
 from .log_copies import CopyFinder
+from .range_groups import grouped
 from .range_planning import PartitionPlan
 from .segment_options import SegmentOptions
 from .segment_reading import SegmentRange
 from .stream_positions import Key, Positions, begin_of, check_order
+
+_HEADERS_FACTOR = 4
+"""How many times as many bytes of segments a task can read if it reads only the headers of batches."""
 
 
 class QueryPlan:
@@ -22,6 +26,8 @@ class QueryPlan:
         """Looks into the directories. Raises OptionError."""
         files = RealFiles(read_only=True) if files is None else files
         self._options = options
+        reads_headers = options.header_only and not options.verify_checksums
+        self._task_bytes = options.max_split_bytes * (_HEADERS_FACTOR if reads_headers else 1)
         copies = CopyFinder(files, options).copies()
         self._names = {key: f"{found[0].topic}/{found[0].partition}" for key, found in copies.items()}
         self._plans = {key: PartitionPlan(files, found, options) for key, found in copies.items()}
@@ -31,7 +37,7 @@ class QueryPlan:
         found = [plan.ranges() for plan in self._plans.values()]
         if self._options.latest_by_key:  # the last record of a key may be in any segment of its partition
             return [tuple(ranges) for ranges in found if ranges]
-        return _one_each(each for ranges in found for each in ranges)
+        return list(grouped((each for ranges in found for each in ranges), self._task_bytes))
 
     @property
     def extents(self) -> Mapping[Key, Extent]:
@@ -54,15 +60,15 @@ class QueryPlan:
     def tasks_between(self, start: Mapping[Key, int], end: Mapping[Key, int]) -> list[tuple[SegmentRange, ...]]:
         """Returns the ranges of each task of a stream's batch. Raises SegmentError."""
         extents = self.extents
-        tasks: list[tuple[SegmentRange, ...]] = []
+        found: list[SegmentRange] = []
         for key, to in end.items():
             begin = begin_of(key, start, extents)
             check_order(begin, to, self._names.get(key, f"partition {key[1]} of the topic {key[0]}"))
             if begin < to and key in self._plans:
-                tasks += _one_each(self._plans[key].between(begin, to))
+                found += self._plans[key].between(begin, to)
             elif begin < to and self._options.fail_on_data_loss:
                 check_order(to, begin, f"partition {key[1]} of the topic {key[0]}")
-        return tasks
+        return list(grouped(found, self._task_bytes))
 
     def positions_within(self, start: Mapping[Key, int], latest: Mapping[Key, int], bytes_max: int) -> Positions:
         """Returns the positions after about this many bytes, and after at least one range of a segment."""
@@ -86,8 +92,3 @@ class QueryPlan:
                     return ends
                 ends[key], is_first = following.end, False
         return ends
-
-
-def _one_each(ranges: Iterable[SegmentRange]) -> list[tuple[SegmentRange, ...]]:
-    """Returns a task for each range."""
-    return [(each,) for each in ranges]

@@ -12,8 +12,8 @@ from msgspec import Struct
 from .segment_columns import BATCH_COLUMNS, ENTRY_TYPES, EVENT, HEADERS, RECORD_COLUMNS, default_columns
 
 EARLIEST, LATEST = "earliest", "latest"
-SPLIT_BYTES = 64 * 2**20
-"""The default of `maxSplitBytes`: how many bytes of segments one task reads."""
+SPLIT_BYTES = 128 * 2**20
+"""The default of `maxSplitBytes`: about how many bytes of segments one task reads, as for files in Spark."""
 _SPLIT_BYTES_MIN = 4096
 
 _NAMES = (
@@ -86,6 +86,7 @@ def read_options(given: Mapping[str, str], *, is_streaming: bool | None = None) 
     header_only = reader.flag("headerOnly", False)
     include_headers = reader.flag("includeHeaders", False)
     columns = reader.columns(header_only=header_only, include_headers=include_headers)
+    trigger_bytes = reader.number("maxBytesPerTrigger", 1)
     options = SegmentOptions(
         paths=reader.paths(),
         topics=reader.names("topic"),
@@ -104,10 +105,11 @@ def read_options(given: Mapping[str, str], *, is_streaming: bool | None = None) 
         columns=columns,
         all_copies=reader.choice("copies", ("one", "all")) == "all",
         verify_checksums=reader.flag("verifyChecksums", not header_only),
-        max_split_bytes=reader.number("maxSplitBytes", _SPLIT_BYTES_MIN) or SPLIT_BYTES,
+        max_split_bytes=reader.number("maxSplitBytes", _SPLIT_BYTES_MIN)
+        or min(SPLIT_BYTES, trigger_bytes or SPLIT_BYTES),
         fail_on_data_loss=reader.flag("failOnDataLoss", True),
         max_offsets_per_trigger=reader.number("maxOffsetsPerTrigger", 1),
-        max_bytes_per_trigger=reader.number("maxBytesPerTrigger", 1),
+        max_bytes_per_trigger=trigger_bytes,
     )
     _check_combinations(options, values, is_streaming=is_streaming)
     return options

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import astuple
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
-from tailrace.pipeline.jobs.worker_imports import drop_zip_finders
+from tailrace.pipeline.jobs.worker_reuse import drop_zip_finders, freeze_modules
 
 from .segment_options import SegmentOptions
 from .segment_reading import SegmentRange
@@ -53,8 +53,9 @@ def _plan(options: SegmentOptions) -> "QueryPlan":
 
 def _read(partition: InputPartition | None, options: SegmentOptions) -> Iterator[Any]:
     drop_zip_finders()
-    # Spark makes one task without a partition if there are no partitions.
-    return rows_of(partition.ranges, settings_of(options)) if isinstance(partition, SegmentTask) else iter(())
+    if isinstance(partition, SegmentTask):  # Spark makes one task without a partition if there are no partitions
+        yield from rows_of(partition.ranges, settings_of(options))
+    freeze_modules()
 
 
 class SegmentsReader(DataSourceReader):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from tailrace.pipeline.jobs.worker_imports import drop_zip_finders
+from tailrace.pipeline.jobs.worker_reuse import drop_zip_finders
 
 from .segment_columns import schema_text
 from .segment_options import OptionError, SegmentOptions, read_options

@@ -8,12 +8,14 @@ import trio
 
 from tailrace.client.log_facts import Partition
 from tailrace.pipeline.archive.chunks.chunk_writing import ChunkTarget
+from tailrace.pipeline.archive.manifest.archive_manifest import CHUNK_BYTES
 from tailrace.pipeline.brokers import broker_reading
 from tailrace.pipeline.brokers.broker_reading import BrokerClient
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.pipeline.segments.query_planning import QueryPlan
+from tailrace.pipeline.segments.range_groups import grouped
 from tailrace.pipeline.segments.segment_options import OptionError, read_options
-from tailrace.pipeline.segments.segment_reading import SegmentError, SegmentRange
+from tailrace.pipeline.segments.segment_reading import SegmentError
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.network import TcpNetwork
 
@@ -114,7 +116,12 @@ class SegmentSource:
         self._plan: QueryPlan | None = None
 
     def look(self, topics: Sequence[str] | None, begin: When, until_ms: int | None) -> list[LogExtent]:
-        options = {"path": ",".join(self._paths), "includeUnsealed": "true", "topic": ",".join(topics or ())}
+        options = {
+            "path": ",".join(self._paths),
+            "includeUnsealed": "true",
+            "topic": ",".join(topics or ()),
+            "maxSplitBytes": str(CHUNK_BYTES),  # a chunk is made of whole ranges
+        }
         try:
             plan = self._plan = QueryPlan(read_options(options))
             extents = plan.extents
@@ -154,17 +161,3 @@ class SegmentSource:
             start = stop
         if start < end:
             yield ArchiveTask(target, wave, extent.log_id, start, end)
-
-
-def grouped(ranges: Sequence[SegmentRange], task_bytes: int) -> Iterator[tuple[SegmentRange, ...]]:
-    """Yields neighbouring ranges that together have about this many bytes."""
-    group: list[SegmentRange] = []
-    size = 0
-    for each in ranges:
-        if group and size + each.bytes_estimate > task_bytes:
-            yield tuple(group)
-            group, size = [], 0
-        group.append(each)
-        size += each.bytes_estimate
-    if group:
-        yield tuple(group)

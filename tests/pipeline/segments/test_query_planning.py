@@ -21,11 +21,14 @@ async def _plan(tmp_path: Path, **given: str) -> QueryPlan:
     return QueryPlan(read_options({"path": str(tmp_path), "includeUnsealed": "true", **given}))
 
 
-async def test_a_task_reads_a_segment_or_a_partition_if_keys_matter(tmp_path: Path) -> None:
-    plan = await _plan(tmp_path)
+async def test_a_task_reads_about_so_many_bytes_or_a_partition_if_keys_matter(tmp_path: Path) -> None:
+    plan = await _plan(tmp_path, maxSplitBytes="4096")
     tasks = plan.tasks()
     assert len(tasks) > 5
-    assert {len(ranges) for ranges in tasks} == {1}
+    (together,) = (await _plan(tmp_path)).tasks()
+    assert [each for ranges in tasks for each in ranges] == list(together)
+    with_headers = (await _plan(tmp_path, maxSplitBytes="4096", headerOnly="true")).tasks()
+    assert len(with_headers) < len(tasks) / 2, "headers are less to read"
     plan = await _plan(tmp_path, latestByKey="true")
     assert [sum(each.end - each.start for each in ranges) for ranges in plan.tasks()] == [200, 50]
 

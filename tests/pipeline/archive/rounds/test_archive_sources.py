@@ -7,11 +7,10 @@ from spus import ADDRESS
 
 from tailrace.pipeline.archive.chunks.chunk_writing import ChunkTarget
 from tailrace.pipeline.archive.rounds.archive_planning import LATEST, LogExtent
-from tailrace.pipeline.archive.rounds.archive_sources import BrokerSource, SegmentSource, extents_at, grouped
+from tailrace.pipeline.archive.rounds.archive_sources import BrokerSource, SegmentSource, extents_at
 from tailrace.pipeline.archive.rounds.chunk_reading import ArchiveTask
 from tailrace.pipeline.brokers.broker_reading import BrokerClient
 from tailrace.pipeline.jobs.job_errors import JobError
-from tailrace.pipeline.segments.segment_reading import SegmentRange
 from tailrace.runtime.chance import RandomChance
 
 TARGET = ChunkTarget("/archive", "events", str(TOPIC_ID), 0, chunk_bytes=4000)
@@ -92,11 +91,3 @@ async def test_what_segments_had_is_a_task_without_ranges(directory: str) -> Non
 def test_a_missing_directory_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="does not exist on the driver"):
         SegmentSource([str(tmp_path / "nothing")]).look(None, "earliest", None)
-
-
-def test_small_ranges_share_a_task() -> None:
-    ranges = [
-        SegmentRange("t", "", 0, "", 0, each, each + 1, bytes_estimate=size)
-        for each, size in enumerate((6, 3, 3, 12, 1))
-    ]
-    assert [[each.start for each in group] for group in grouped(ranges, 10)] == [[0, 1], [2], [3], [4]]

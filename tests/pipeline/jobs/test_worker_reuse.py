@@ -1,5 +1,6 @@
-"""Finders of zips are dropped, and imports still work."""
+"""Finders of zips are dropped, and imports still work. The collector of garbage leaves out what modules have."""
 
+import gc
 import importlib
 import sys
 import zipfile
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.pipeline.jobs.worker_imports import drop_zip_finders
+from tailrace.pipeline.jobs.worker_reuse import drop_zip_finders, freeze_modules
 
 
 def test_a_zip_is_not_read_again_and_its_modules_are_still_found(
@@ -26,6 +27,20 @@ def test_a_zip_is_not_read_again_and_its_modules_are_still_found(
     importlib.import_module("given_package.second")
     assert _finders(path)
     assert any(not name.startswith(path) for name in sys.path_importer_cache), "finders of directories stay"
+
+
+def test_collections_of_garbage_skip_what_the_first_task_has_imported() -> None:
+    gc.unfreeze()
+    try:
+        freeze_modules()
+        frozen = gc.get_freeze_count()
+        assert frozen > len(gc.get_objects())
+        later: list[list[int]] = [[] for _ in range(1000)]
+        freeze_modules()
+        assert gc.get_freeze_count() <= frozen, "only the first task freezes"
+        assert gc.is_tracked(later)
+    finally:
+        gc.unfreeze()
 
 
 def _finders(path: str) -> list[str]:
