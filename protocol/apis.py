@@ -240,6 +240,7 @@ API_TABLE = table_of(
     _api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, (0, 0), 0),
 )
 
-FEATURES: tuple[Feature, ...] = (Feature("group.version", 0, 1, 1),)
+FEATURES: tuple[Feature, ...] = (Feature("group.version", 0, 1, 1), Feature("transaction.version", 0, 2, 2))
 """The feature levels that we advertise. Clients take an absent feature for level 0, so that a level is listed only when
-we have what it promises: level 1 of `group.version` promises the groups of KIP-848."""
+we have what it promises: level 1 of `group.version` promises the groups of KIP-848, and level 2 of
+`transaction.version` the transactions of KIP-890."""

@@ -30,8 +30,8 @@ async def test_feature_levels_tell_what_the_cluster_can_do(autojump_clock: objec
             response = await client.request(ApiKey.API_VERSIONS, version, NAMED)
             supported = [(each.name, each.min_version, each.max_version) for each in response.supported_features]
             finalized = [(each.name, each.max_version_level) for each in response.finalized_features]
-            assert supported == ([("group.version", 0, 1)] if version >= 4 else [])
-            assert finalized == ([("group.version", 1)] if version >= 3 else [])
+            assert supported == ([("group.version", 0, 1), ("transaction.version", 0, 2)] if version >= 4 else [])
+            assert finalized == ([("group.version", 1), ("transaction.version", 2)] if version >= 3 else [])
 
 
 async def test_an_unknown_version_gets_a_response_in_version_0(autojump_clock: object) -> None:
