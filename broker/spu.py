@@ -530,7 +530,7 @@ class Spu:
             self.storage_limit.shelved_bytes,
             count_replicas(self.replicas),
             self.peers.gauges(now),
-            gauge_groups(self.groups.groups(), lags),
+            gauge_groups(self.groups.groups(), lags, self.groups.pending_offsets),
             gauge_transactions(self.transactions.coordinators(), self._markers.waiting, self.wall_clock.now_ms()),
         )
         text = bytearray(render_spu_metrics(self.metrics, gauges))

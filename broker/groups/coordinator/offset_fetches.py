@@ -68,8 +68,8 @@ class OffsetFetches:
             return
         self._respond(asked, api_version, budget, waiter, require_stable=require_stable)
 
-    def on_transaction_ended(self, group_ids: Set[str]) -> None:
-        """Responds to the fetches that a transaction of these groups has delayed, and that nothing else delays."""
+    def on_fewer_pending(self, group_ids: Set[str]) -> None:
+        """Responds to the fetches that wait no longer, because these groups have fewer pending offsets."""
         for held in [each for each in self._held if each.asked.group_id in group_ids]:
             if not self._is_unstable(held.asked, held.api_version):
                 self._release(held)

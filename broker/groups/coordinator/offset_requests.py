@@ -43,7 +43,6 @@ class OffsetRequests:
         self.removal = OffsetRemoval(table, self._offsets)
         self.replay = self._offsets.replay
         self.replay_pending = self._offsets.replay_pending
-        self.remove_group = self._offsets.remove_group
         self.commit = commits.commit
         self.commit_in_transaction = commits.commit_in_transaction
         self.fetch = self._fetches.fetch
@@ -65,7 +64,12 @@ class OffsetRequests:
 
     def on_marker(self, producer_id: int, *, is_commit: bool) -> None:
         """Ends the transaction of the producer, because its marker was appended to the log."""
-        self._fetches.on_transaction_ended(self._offsets.on_marker(producer_id, is_commit=is_commit))
+        self._fetches.on_fewer_pending(self._offsets.on_marker(producer_id, is_commit=is_commit))
+
+    def remove_group(self, group_id: str) -> None:
+        """Removes all offsets of the group, also from the log."""
+        self._offsets.remove_group(group_id)
+        self._fetches.on_fewer_pending({group_id})
 
     def delete(self, request: OffsetDeleteRequest, waiter: Waiter) -> None:
         """Responds with an OffsetDeleteResponse."""
@@ -92,3 +96,4 @@ class OffsetRequests:
                 partitions.append(OffsetDeleteResponsePartition(each.partition_index, error))
             response.topics.append(OffsetDeleteResponseTopic(topic.name, partitions))
         self._table.output.respond(waiter, response)
+        self._fetches.on_fewer_pending({request.group_id})

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from tailrace.broker.groups.common.group import Group
     from tailrace.broker.groups.coordinator.coordinator import Coordinator
     from tailrace.broker.groups.offsets.committed_offsets import CommittedOffsets
-    from tailrace.broker.groups.offsets.pending_offsets import PendingOffsets
 
 
 class GroupCoordination(Coordination["Coordinator"]):
@@ -32,9 +31,10 @@ class GroupCoordination(Coordination["Coordinator"]):
         """Returns the committed offsets of each loaded group partition."""
         return [partition.coordinator.offsets.committed for partition in self.loaded()]
 
-    def pending(self) -> list["PendingOffsets"]:
-        """Returns the offsets of open transactions of each loaded group partition."""
-        return [partition.coordinator.offsets.pending for partition in self.loaded()]
+    @property
+    def pending_offsets(self) -> int:
+        """The number of offsets that wait for the ends of transactions."""
+        return sum(len(partition.coordinator.offsets.pending) for partition in self.loaded())
 
     def on_marker(self, replica: Replica, producer_id: int, producer_epoch: int, is_commit: bool) -> None:
         """Ends a transaction that may have committed offsets, because its marker was appended to the replica just now.

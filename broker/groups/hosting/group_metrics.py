@@ -42,15 +42,18 @@ class GroupGauges(Struct):
     """The ids and member counts of the largest groups."""
     group_lags: Sequence[GroupLag] = ()
     """The largest lags of groups."""
+    pending_offsets: int = 0
+    """The number of offsets that wait for the ends of transactions."""
 
 
-def gauge_groups(groups: Iterable[Group], group_lags: Sequence[GroupLag]) -> GroupGauges:
+def gauge_groups(groups: Iterable[Group], group_lags: Sequence[GroupLag], pending_offsets: int) -> GroupGauges:
     found = list(groups)
     members = ((group.group_id, len(group.members)) for group in found)
     return GroupGauges(
         Counter((group.kind, str(group.state)) for group in found),
         heapq.nlargest(GROUPS_MAX, members, key=lambda each: each[1]),
         group_lags,
+        pending_offsets,
     )
 
 
@@ -63,6 +66,11 @@ def group_families(counts: GroupCounts, gauges: GroupGauges) -> Iterator["Metric
     for (kind, state), count in sorted(gauges.states.items()):
         states.add_metric([kind, state], count)
     yield states
+    yield GaugeMetricFamily(
+        "tailrace_pending_offsets",
+        "Offsets committed in transactions that have not ended.",
+        value=gauges.pending_offsets,
+    )
 
 
 def group_series(gauges: GroupGauges) -> Iterator[str]:

@@ -36,6 +36,7 @@ def test_what_is_counted_of_groups_is_scraped() -> None:
         sample("tailrace_expired_offsets_total"): 3,
         sample("tailrace_group_loads_total"): 4,
         sample("tailrace_group_load_seconds_total"): 0.5,
+        sample("tailrace_pending_offsets"): 0,
     }
 
 
@@ -45,6 +46,11 @@ def test_what_groups_are_is_scraped() -> None:
     assert scraped[sample("tailrace_groups", type="consumer", state="Stable")] == 2
     assert scraped[sample("tailrace_groups", type="classic", state="Empty")] == 1
     assert scraped[sample("tailrace_group_members", group='a "b"')] == 3
+
+
+def test_offsets_of_open_transactions_are_counted() -> None:
+    scraped = _scraped(GroupCounts(), GroupGauges(pending_offsets=4))
+    assert scraped[sample("tailrace_pending_offsets")] == 4
 
 
 def test_unknown_parts_of_a_lag_are_not_scraped() -> None:
@@ -97,7 +103,7 @@ class SomeGroup(Struct):
 
 
 def _gauged(*groups: Any) -> GroupGauges:
-    return gauge_groups(groups, [])
+    return gauge_groups(groups, [], 0)
 
 
 def test_groups_are_counted_by_kind_and_state() -> None:
