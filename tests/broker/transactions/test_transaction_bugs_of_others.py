@@ -2,7 +2,7 @@
 
 import pytest
 from msgspec.structs import replace
-from transacting import NAME, P0, P1, TIMEOUT_MS, TransactionWorld, error_of, producer_of
+from transaction_world import NAME, P0, P1, TIMEOUT_MS, TransactionWorld, error_of, producer_of
 
 from tailrace.broker.transactions.common.transaction_status import State
 from tailrace.broker.transactions.coordinator.transaction_state import EPOCH_MAX, EPOCH_USED_MAX

@@ -10,7 +10,7 @@ from grouping import Asked
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from transacting import P0, P1, P2, TransactionWorld, last_records
+from transaction_world import P0, P1, P2, TransactionWorld, last_records
 
 from tailrace.broker.transactions.common.transaction_records import decode_record
 from tailrace.broker.transactions.common.transaction_status import State

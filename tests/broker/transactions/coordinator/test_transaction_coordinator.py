@@ -1,7 +1,7 @@
 import pytest
 from grouping import GroupWorld
 from msgspec.structs import replace
-from transacting import NAME, P0, P1, P2, TIMEOUT_MS, TransactionWorld, client, error_of, producer_of
+from transaction_world import NAME, P0, P1, P2, TIMEOUT_MS, TransactionWorld, client, error_of, producer_of
 
 from tailrace.broker.transactions.common.marker_work import MarkerStep
 from tailrace.broker.transactions.common.producer_id_needed import ProducerIdNeededError

@@ -1,5 +1,5 @@
 import pytest
-from transacting import NAME, P0, P1, P2, TransactionWorld, error_of
+from transaction_world import NAME, P0, P1, P2, TransactionWorld, error_of
 
 from tailrace.broker.transactions.coordinator.transaction_report import oldest_open_ms, unknown_states
 from tailrace.protocol.error_codes import ErrorCode, KafkaError

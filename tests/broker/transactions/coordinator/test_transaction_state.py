@@ -2,7 +2,7 @@
 
 import pytest
 from msgspec.structs import replace
-from transacting import P0, P1
+from transaction_world import P0, P1
 
 from tailrace.broker.transactions.common.producer_id_needed import ProducerIdNeededError
 from tailrace.broker.transactions.common.transaction_status import State

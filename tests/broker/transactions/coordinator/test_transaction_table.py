@@ -1,4 +1,4 @@
-from transacting import P0, P1, TransactionWorld
+from transaction_world import P0, P1, TransactionWorld
 
 from tailrace.broker.transactions.common.marker_work import MarkerWork
 from tailrace.broker.transactions.common.transaction_status import State
