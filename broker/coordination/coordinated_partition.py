@@ -294,8 +294,8 @@ class CoordinatedPartition(Generic[C]):
             self.replica.wait_until_committed(end, _Acting(self, partial(self._call_soon, act)))
 
     def _call_soon(self, call: Callable[[], None]) -> None:
-        now = trio.current_time()
-        self._context.deadlines.add(now, Timer(now, call))
+        """Calls back in a task of its own: a deadline may be noticed some milliseconds late, see `readiness`."""
+        self._context.nursery.start_soon(_call, call)
 
     def _act(self, actions: Sequence[Action], end: int) -> None:
         if self.is_over:
@@ -316,6 +316,10 @@ class CoordinatedPartition(Generic[C]):
 
     def _moment(self) -> Moment:
         return Moment(trio.current_time(), self._context.wall_clock.now_ms())
+
+
+async def _call(call: Callable[[], None]) -> None:
+    call()
 
 
 def _require_commit(output: CoordinatorOutput[Any], barrier: Any) -> None:
