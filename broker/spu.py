@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trio
 from msgspec import Struct
@@ -47,7 +47,6 @@ from tailrace.broker.shelves.shelf_keeper import ShelfKeeper
 from tailrace.broker.shelves.shelf_reads import ShelfReads
 from tailrace.broker.spu_counters import KNOWN, BrokerMetrics
 from tailrace.broker.transactions.common.transaction_settings import TransactionSettings
-from tailrace.broker.transactions.hosting.marker_sender import MarkerSender
 from tailrace.broker.transactions.hosting.transaction_coordination import TransactionCoordination
 from tailrace.broker.transactions.hosting.transaction_coordinator_kind import TransactionCoordinatorKind
 from tailrace.broker.transactions.hosting.transaction_metrics import gauge_transactions
@@ -67,7 +66,6 @@ from tailrace.protocol.apis import API_TABLE, Api, ApiKey
 from tailrace.protocol.codec.compile import decoder
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
-from tailrace.protocol.messages.write_txn_markers import WritableTxnMarker, WriteTxnMarkersResponse
 from tailrace.runtime.descriptors import spu_clients_max
 from tailrace.runtime.files import UnreadableError
 from tailrace.runtime.logs import FilteringBoundLogger
@@ -85,6 +83,10 @@ from tailrace.storage.directory import layout
 from tailrace.storage.directory.checkpoints import ReplicaKey
 
 from .spu_storage import SpuStorage
+
+if TYPE_CHECKING:
+    from tailrace.broker.transactions.hosting.marker_sender import MarkerSender
+    from tailrace.protocol.messages.write_txn_markers import WritableTxnMarker, WriteTxnMarkersResponse
 
 FETCH_SESSION_PARTITIONS_MAX = 100_000
 
@@ -235,22 +237,13 @@ class Spu:
         self._group_lag = LagMeasurement(self._spu_requests, self.groups.committed, self.cluster, self.wall_clock)
 
         # transactions
-        self._markers = MarkerSender(
-            self.id,
-            self.cluster,
-            self._channels("markers").send,
-            self._write_markers,
-            self.end_turn,
-            seams.chance,
-            nursery,
-            logger,
+        self._transaction_kind = TransactionCoordinatorKind(
+            self._transaction_settings, self.cluster, self.metrics.transactions, self._new_marker_sender
         )
         self.transactions = TransactionCoordination(
             self.replicas,
             self._coordination_context(),
-            TransactionCoordinatorKind(
-                self._transaction_settings, self.cluster, self.metrics.transactions, self._markers
-            ),
+            self._transaction_kind,
             self.id,
             self._channels("partitions").send,
             self.producer_ids.next,
@@ -465,8 +458,22 @@ class Spu:
         settings = self.broker_configs.settings
         return TransactionSettings(settings.transaction_timeout_ms_max, settings.transactional_id_expiration_ms)
 
+    def _new_marker_sender(self) -> "MarkerSender":
+        from tailrace.broker.transactions.hosting.marker_sender import MarkerSender  # when the first marker is due
+
+        return MarkerSender(
+            self.id,
+            self.cluster,
+            self._channels("markers").send,
+            self._write_markers,
+            self.end_turn,
+            self.chance,
+            self._nursery,
+            self._logger,
+        )
+
     def _write_markers(
-        self, markers: Sequence[WritableTxnMarker], on_written: Callable[[WriteTxnMarkersResponse], None]
+        self, markers: "Sequence[WritableTxnMarker]", on_written: "Callable[[WriteTxnMarkersResponse], None]"
     ) -> None:
         from tailrace.broker.transactions.markers.marker_writing import write_markers  # when the first marker is due
 
@@ -531,7 +538,9 @@ class Spu:
             count_replicas(self.replicas),
             self.peers.gauges(now),
             gauge_groups(self.groups.groups(), lags, self.groups.pending_offsets),
-            gauge_transactions(self.transactions.coordinators(), self._markers.waiting, self.wall_clock.now_ms()),
+            gauge_transactions(
+                self.transactions.coordinators(), self._transaction_kind.waiting_markers, self.wall_clock.now_ms()
+            ),
         )
         text = bytearray(render_spu_metrics(self.metrics, gauges))
         for piece in spu_series(gauges):

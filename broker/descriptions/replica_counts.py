@@ -17,6 +17,8 @@ class PartitionGauges(Struct):
     log_start: int
     log_end: int
     high_watermark: int
+    stable_lag_records: int
+    """The number of committed records that wait for the end of a transaction."""
     size_bytes: int
     unsynced_records: int
     follower_lags: Mapping[SpuId, int] = field(default_factory=dict)
@@ -60,6 +62,7 @@ def gauge_partitions(replicas: ReplicaRegistry) -> list[PartitionGauges]:
             replica.earliest,
             replica.log.log_end,
             replica.high_watermark,
+            replica.high_watermark - replica.last_stable_offset,
             replica.log.size_bytes,
             replica.log.log_end - replica.log.synced_end,
             lags_of_followers(replica),

@@ -115,6 +115,11 @@ _PARTITION_GAUGES = (
     ("log_start", "tailrace_log_start_offset", "First offset of the partition."),
     ("log_end", "tailrace_log_end_offset", "Next offset of the log."),
     ("high_watermark", "tailrace_high_watermark", "First offset that consumers cannot read yet."),
+    (
+        "stable_lag_records",
+        "tailrace_stable_lag_records",
+        "Records that consumers of committed records cannot read yet, because a transaction is open.",
+    ),
     ("size_bytes", "tailrace_log_size_bytes", "Size of the log's segments."),
     (
         "unsynced_records",

@@ -6,9 +6,9 @@ so once.
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import trio
 
@@ -16,7 +16,7 @@ from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.transactions.common.marker_work import MarkerStep, MarkerWork, step_after
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import TopicPartition
-from tailrace.protocol.apis import API_TABLE, Api, ApiKey
+from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.messages.write_txn_markers import WritableTxnMarker, WriteTxnMarkersResponse
@@ -25,6 +25,7 @@ from tailrace.runtime.chance import Chance
 from tailrace.runtime.logs import FilteringBoundLogger
 
 from .marker_lines import TRANSACTION_VERSION_FROM, MarkerLines, WaitingMarker, outcomes, request_of
+from .transaction_coordination import SendToSpu
 
 if TYPE_CHECKING:
     from tailrace.broker.coordination.coordinator_kind import CoordinatorHost
@@ -42,10 +43,6 @@ FAILURES_TO_LOG = 10
 
 WriteLocally: TypeAlias = Callable[[Sequence[WritableTxnMarker], Callable[[WriteTxnMarkersResponse], None]], None]
 """Writes markers to the partitions that this SPU leads. Calls the function once, at once or later."""
-
-SendToSpu: TypeAlias = Callable[[SpuId, Api, Callable[[int], Any], float], Awaitable[tuple[int, Any]]]
-"""Sends a request to another SPU. The arguments are the SPU, the API, a function that makes the request in the version
-that it gets, and how many seconds to wait. The result is the version and the response. Raises OSError."""
 
 
 class MarkerSender:

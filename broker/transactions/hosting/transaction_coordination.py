@@ -19,20 +19,22 @@ from tailrace.broker.transactions.common.client_of_transactions import Client
 from tailrace.broker.transactions.common.producer_id_needed import ProducerIdNeededError
 from tailrace.cluster.coordinators import TRANSACTIONS_TOPIC, partition_of
 from tailrace.cluster.specs import NO_LEADER, TopicPartition
-from tailrace.protocol.apis import API_TABLE, ApiKey
+from tailrace.protocol.apis import API_TABLE, Api, ApiKey
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import ProducerId, SpuId
 from tailrace.runtime.backoff import doubled_pause_seconds
 from tailrace.runtime.chance import Chance
 
-from .marker_sender import SendToSpu
-from .partition_adding import Added, Adding, may_pass
-
 if TYPE_CHECKING:
     from tailrace.broker.transactions.coordinator.transaction_coordinator import TransactionCoordinator
 
+    from .partition_adding import Added, Adding
+
     CallWithId: TypeAlias = Callable[[TransactionCoordinator, Waiter, ProducerId | None, Moment], None]
 
+SendToSpu: TypeAlias = Callable[[SpuId, Api, Callable[[int], Any], float], Awaitable[tuple[int, Any]]]
+"""Sends a request to another SPU. The arguments are the SPU, the API, a function that makes the request in the version
+that it gets, and how many seconds to wait. The result is the version and the response. Raises OSError."""
 VERSION_AT_HOME = 5
 """The version of AddPartitionsToTxn that a request to the coordinator on this SPU stands for."""
 ADD_SECONDS_MAX = 8.0
@@ -90,12 +92,14 @@ class TransactionCoordination(Coordination["TransactionCoordinator"]):
         partitions: frozenset[TopicPartition],
         *,
         verify_only: bool,
-    ) -> Added:
+    ) -> "Added":
         """Adds partitions to a transaction, or verifies that they were added. Asks the coordinator wherever it is.
 
         Waits while the coordinator moves or finishes the transaction before. Returns the code of each partition. Raises
         KafkaError if the coordinator could not be asked.
         """
+        from .partition_adding import Adding, may_pass  # when the first transactional batch arrives
+
         adding = Adding(transactional_id, producer_id, producer_epoch, partitions, verify_only)
         failures, give_up_at = 0, trio.current_time() + ADD_SECONDS_MAX
         while True:
@@ -113,7 +117,7 @@ class TransactionCoordination(Coordination["TransactionCoordinator"]):
             raise result
         return result
 
-    async def _add_once(self, adding: Adding, seconds: float) -> Added:
+    async def _add_once(self, adding: "Adding", seconds: float) -> "Added":
         leader = self._leader_for(adding.transactional_id)
         if leader == self._own_id:
             return await self._add_here(adding)
@@ -123,14 +127,14 @@ class TransactionCoordination(Coordination["TransactionCoordinator"]):
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error
         return adding.result(response)
 
-    async def _add_here(self, adding: Adding) -> Added:
+    async def _add_here(self, adding: "Adding") -> "Added":
         waiter = _WaitingTask()
         self.add_at_coordinator(adding, None, VERSION_AT_HOME, waiter)
         self._context.end_turn()
         added: Added = await waiter.wait()
         return added
 
-    def add_at_coordinator(self, adding: Adding, client: Client | None, version: int, waiter: Waiter) -> None:
+    def add_at_coordinator(self, adding: "Adding", client: Client | None, version: int, waiter: Waiter) -> None:
         """Asks the coordinator on this SPU. The waiter gets the codes of the partitions.
 
         `client` is None if an SPU asks for its producer, in a `version` of AddPartitionsToTxn for SPUs.

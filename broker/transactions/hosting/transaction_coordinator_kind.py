@@ -11,10 +11,11 @@ from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.coordinators import TRANSACTIONS_TOPIC
 from tailrace.runtime.logs import FilteringBoundLogger
 
-from .marker_sender import MarkerSender
-
 if TYPE_CHECKING:
+    from tailrace.broker.transactions.common.marker_work import MarkerWork
     from tailrace.broker.transactions.coordinator.transaction_coordinator import TransactionCoordinator
+
+    from .marker_sender import MarkerSender
 
 COMMIT_SECONDS_MAX = 30.0
 """How long a response may wait for the commit of its records: as long as clients wait for a response."""
@@ -28,12 +29,19 @@ class TransactionCoordinatorKind:
         settings: Callable[[], TransactionSettings],
         cluster: Cluster,
         counts: TransactionCounts,
-        markers: MarkerSender,
+        new_marker_sender: Callable[[], "MarkerSender"],
     ) -> None:
         self._settings = settings
         self._cluster = cluster
         self._counts = counts
-        self._markers = markers
+        self._new_marker_sender = new_marker_sender
+        self._markers: MarkerSender | None = None
+        """The sender of all coordinators; None before the first marker is due."""
+
+    @property
+    def waiting_markers(self) -> int:
+        """The number of markers that wait for a leader."""
+        return 0 if self._markers is None else self._markers.waiting
 
     def record_format(self) -> RecordFormat:
         from tailrace.broker.transactions.common.transaction_records import (
@@ -52,8 +60,13 @@ class TransactionCoordinatorKind:
             self._cluster,
             self._counts,
             partition.epoch,
-            lambda work: self._markers.send(partition, work),
+            lambda work: self._send(partition, work),
         )
+
+    def _send(self, partition: CoordinatorHost["TransactionCoordinator"], work: "MarkerWork") -> None:
+        if self._markers is None:
+            self._markers = self._new_marker_sender()
+        self._markers.send(partition, work)
 
     def commit_seconds_max(self) -> float:
         return COMMIT_SECONDS_MAX
@@ -69,7 +82,8 @@ class TransactionCoordinatorKind:
         self._counts.load_seconds += seconds
 
     def on_unloaded(self, logger: FilteringBoundLogger, coordinator: "TransactionCoordinator") -> None:
-        self._markers.forget_ended()
+        if self._markers is not None:
+            self._markers.forget_ended()
         if coordinator.ids:
             logger.info("transactions_unloaded", ids=len(coordinator.ids))
 

@@ -66,7 +66,7 @@ def test_the_largest_follower_lag_is_reported() -> None:
     replica.follower_last_matched_end = {HERE: 0, SECOND: 8, THIRD: 3}.get
     assert count_replicas(replicas).follower_lag_records == 7
     assert lags_of_followers(replica) == {SECOND: 2, THIRD: 7}
-    assert gauge_partitions(replicas) == [PartitionGauges("t", 0, 0, 10, 0, 0, 10, {SECOND: 2, THIRD: 7})]
+    assert gauge_partitions(replicas) == [PartitionGauges("t", 0, 0, 10, 0, 0, 0, 10, {SECOND: 2, THIRD: 7})]
     replica.follower_last_matched_end = {SECOND: 0}.get
     assert lags_of_followers(replica) == {SECOND: 10}, "the other one has not said what it has"
     replica.is_leader = False

@@ -20,7 +20,9 @@ def test_what_is_counted_is_scraped() -> None:
     metrics.server.sent_bytes = 12
     metrics.flush_seconds = 0.5
     metrics.lookups.index_lookups, metrics.lookups.index_lookup_bytes = 3, 4
-    scraped = _scrape(metrics, SpuGauges([PartitionGauges("t", 4, 1, 9, 8, 777, 2, {SpuId(3): 5, SpuId(2): 0})], 2.5))
+    scraped = _scrape(
+        metrics, SpuGauges([PartitionGauges("t", 4, 1, 9, 8, 3, 777, 2, {SpuId(3): 5, SpuId(2): 0})], 2.5)
+    )
     assert scraped[sample("tailrace_sent_bytes_total")] == 12
     assert scraped[sample("tailrace_flush_seconds_total")] == 0.5
     assert scraped[sample("tailrace_index_lookups_total")] == 3
@@ -30,6 +32,7 @@ def test_what_is_counted_is_scraped() -> None:
     assert scraped[sample("tailrace_log_start_offset", **here)] == 1
     assert scraped[sample("tailrace_log_end_offset", **here)] == 9
     assert scraped[sample("tailrace_high_watermark", **here)] == 8
+    assert scraped[sample("tailrace_stable_lag_records", **here)] == 3
     assert scraped[sample("tailrace_log_size_bytes", **here)] == 777
     assert scraped[sample("tailrace_log_unsynced_records", **here)] == 2
     assert scraped[sample("tailrace_replica_lag_records", follower="3", **here)] == 5
@@ -81,5 +84,5 @@ def test_every_counter_is_scraped_before_anything_has_happened() -> None:
 
 
 def test_names_that_prometheus_must_quote_are_quoted() -> None:
-    gauges = SpuGauges([PartitionGauges('a"b\\c\n', 0, 0, 0, 0, 0, 0)], 0.0)
+    gauges = SpuGauges([PartitionGauges('a"b\\c\n', 0, 0, 0, 0, 0, 0, 0)], 0.0)
     assert sample("tailrace_log_end_offset", topic='a"b\\c\n', partition="0") in _scrape(BrokerMetrics(), gauges)

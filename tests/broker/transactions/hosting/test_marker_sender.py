@@ -281,10 +281,10 @@ async def test_a_new_coordinator_sends_the_markers_that_the_one_before_did_not(a
         ]
         assert await producer.add("t", partition) == [0]
         for spu in cluster.spus.values():
-            spu.spu._markers.send = lambda owner, work: None  # type: ignore[method-assign]
+            spu.spu._transaction_kind._send = lambda owner, work: None  # type: ignore[method-assign]
         assert (await producer.end(commit=True)).error_code == 0
         for spu in cluster.spus.values():
-            del spu.spu._markers.send
+            del spu.spu._transaction_kind._send
         await cluster.kill_spu(node)
         await trio.sleep(60)
         replicas = [spu.spu.replicas.find("t", partition) for spu in cluster.spus.values()]

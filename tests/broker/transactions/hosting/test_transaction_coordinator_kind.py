@@ -14,8 +14,9 @@ from tailrace.cluster.cluster import Cluster
 
 def test_only_partitions_with_records_are_worth_a_line() -> None:
     counts, forgotten = TransactionCounts(), []
-    markers = cast(Any, SimpleNamespace(forget_ended=lambda: forgotten.append(1)))
-    kind = TransactionCoordinatorKind(TransactionSettings, Cluster(), counts, markers)
+    markers = cast(Any, SimpleNamespace(send=lambda *_: None, forget_ended=lambda: forgotten.append(1)))
+    kind = TransactionCoordinatorKind(TransactionSettings, Cluster(), counts, lambda: markers)
+    kind.new_coordinator(cast(Any, SimpleNamespace(epoch=3)))._table._send_markers(cast(Any, "work"))
     coordinator = cast(Any, SimpleNamespace(ids={"id": None}))
     empty = cast(Any, SimpleNamespace(ids={}))
     with capture_logs() as logged:

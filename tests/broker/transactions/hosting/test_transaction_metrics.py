@@ -14,6 +14,7 @@ async def test_transactions_are_counted_and_measured(autojump_clock: object) -> 
             await producer.add("t", 0)
             await producer.end(commit=commit)
         await producer.add("t", 0)
+        await producer.produce("t", 0, b"a", b"b")
         running.world.clock.time_ms += 5000
         await trio.sleep(0.1)
         found = samples((await running.scraped()).partition("\r\n\r\n")[2])
@@ -24,4 +25,5 @@ async def test_transactions_are_counted_and_measured(autojump_clock: object) -> 
     assert found[sample("tailrace_open_transactions")] == 1
     assert found[sample("tailrace_ending_transactions")] == 0
     assert found[sample("tailrace_oldest_transaction_seconds")] == 5
+    assert found[sample("tailrace_stable_lag_records", topic="t", partition="0")] == 2
     assert found[sample("tailrace_waiting_transaction_markers")] == 0
