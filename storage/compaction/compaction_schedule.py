@@ -8,14 +8,15 @@ from tailrace.storage.log_config import LogConfig
 from tailrace.storage.manifest.manifest import SegmentFacts
 
 
-def compactable_end(sealed: Sequence[SegmentFacts], config: LogConfig, *, now_ms: int, high_watermark: int) -> int:
-    """Returns the end of the last segment that may be compacted: it and all before it are committed and old enough.
+def compactable_end(sealed: Sequence[SegmentFacts], config: LogConfig, *, now_ms: int, stable_end: int) -> int:
+    """Returns the end of the last segment that may be compacted: it and all before it are stable and old enough.
 
-    Returns 0 if there is none.
+    Everything below `stable_end` is committed, and every transaction with records there is decided. Returns 0 if there
+    is no such segment.
     """
     end = 0
     for segment in sealed:
-        if segment.end > high_watermark:
+        if segment.end > stable_end:
             break
         if config.min_compaction_lag_ms > 0 and segment.max_timestamp > now_ms - config.min_compaction_lag_ms:
             break

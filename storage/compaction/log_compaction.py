@@ -6,6 +6,7 @@ single batch is unpacked or packed without a pause.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from typing import Protocol
 
@@ -16,6 +17,7 @@ from msgspec import Struct
 from tailrace.protocol.batches.keyed_records import keyed_records
 from tailrace.protocol.batches.record_batch import BatchHeader, crc_of
 from tailrace.protocol.batches.records import open_body
+from tailrace.protocol.batches.transaction_markers import is_marker
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.runtime.descriptors import is_out_of_files
 from tailrace.runtime.files import Buffer, File, Files
@@ -29,7 +31,7 @@ from tailrace.storage.segments.sealed_segment import SealedSegment
 from tailrace.storage.segments.segment_maker import SegmentMaker
 from tailrace.storage.segments.segment_summary import SegmentSummary
 
-from .compaction import KeptRecords, Rules, Survey, emptied
+from .compaction import AbortedRanges, KeptRecords, Rules, Survey, emptied
 from .compaction_schedule import groups
 
 PRODUCERS_KEPT_MS = 24 * 3600 * 1000
@@ -66,6 +68,8 @@ class NewSegment(Struct, frozen=True):
     path: str
     facts: SegmentFacts
     entries: IndexEntries
+    dropped_markers: frozenset[int] = frozenset()
+    """The offsets of the markers that the old segments had and the new one has not."""
 
 
 class CompactedLog(Protocol):
@@ -74,6 +78,10 @@ class CompactedLog(Protocol):
     @property
     def history(self) -> Sequence[Compacted]:
         """The past compactions of the log."""
+
+    def open_before(self, segment: SealedSegment) -> Iterable[int] | None:
+        """Returns the producers with an open transaction in the snapshot of producer states before the segment. Returns
+        None if there is no such snapshot."""
 
     async def replace_segments(self, old: Sequence[SealedSegment], new: NewSegment) -> bool:
         """Replaces the old segments by the new one. Returns False if the log has changed too much for that."""
@@ -95,11 +103,16 @@ class LogCompaction:
         self._removed_records = 0
         self._removed_bytes = 0
 
-    async def run(self, segments: Sequence[SealedSegment], start: int) -> CompactionOutcome | None:
-        """Compacts these segments, which are all that may be compacted. Those below `start` were compacted before."""
+    async def run(
+        self, segments: Sequence[SealedSegment], start: int, aborted: AbortedRanges
+    ) -> CompactionOutcome | None:
+        """Compacts these segments, which are all that may be compacted. Those below `start` were compacted before.
+
+        `aborted` has all aborted transactions with records in these segments. None of the others is open.
+        """
         try:
             with _putting_off():
-                survey = await survey_segments(segments, start, self._keys_max)
+                survey = await survey_segments(segments, start, self._keys_max, aborted)
             if survey is None or survey.end <= start:
                 return None
             rules = Rules(
@@ -110,6 +123,7 @@ class LogCompaction:
             )
             segments = [segment for segment in segments if segment.base < survey.end]
             for group in groups([segment.facts for segment in segments], self._config):
+                rules.begin_segment(partial(self._log.open_before, segments[group.start]))
                 if not await self._rewrite(segments[group.start : group.stop], rules):
                     return None
         except KafkaError as error:
@@ -175,9 +189,11 @@ class Pace:
             await trio.lowlevel.checkpoint()
 
 
-async def survey_segments(segments: Sequence[SealedSegment], start: int, keys_max: int) -> Survey | None:
+async def survey_segments(
+    segments: Sequence[SealedSegment], start: int, keys_max: int, aborted: AbortedRanges
+) -> Survey | None:
     """Surveys the segments from `start` on. Returns None if one of them was removed meanwhile."""
-    result, pace = Survey(start, keys_max), Pace()
+    result, pace = Survey(start, keys_max, aborted), Pace()
     for segment in segments:
         if segment.is_closed:
             return None
@@ -245,6 +261,7 @@ class SegmentRewrite:
         self, files: Files, path: str, group: Sequence[SealedSegment], rules: Rules, interval_bytes: int
     ) -> None:
         self.removed_records = 0
+        self._dropped_markers: set[int] = set()
         self._files = files
         self._path = path
         self._group = group
@@ -277,7 +294,7 @@ class SegmentRewrite:
             await self._file.sync()
         except OSError as error:
             raise CannotCompactError(f"{self._path}: sync failed: {error}") from error
-        return NewSegment(self._path, self._facts(), self._entries)
+        return NewSegment(self._path, self._facts(), self._entries, frozenset(self._dropped_markers))
 
     def _batches(self) -> Iterator[_Batch]:
         for segment in self._group:
@@ -292,16 +309,28 @@ class SegmentRewrite:
 
         Changes the header accordingly.
         """
-        if self._rules.looks_into(header):
+        rules = self._rules
+        if is_marker(header):
+            if rules.keeps_marker(header) or is_last:
+                return batch
+            self._dropped_markers.add(header.base_offset)
+            return None
+        if rules.looks_into(header):
+            kept = KeptRecords(header)
             body = _body(batch, header)
-            kept = await self._kept_records(header, body)
+            if not rules.is_aborted(header):
+                kept = await self._kept_records(header, body)
             removed = header.record_count - kept.count
+            if kept.count:
+                rules.on_kept(header)
             if removed == 0:
                 return batch
             self.removed_records += removed
             if kept.count:
                 return kept.batch()
         elif header.record_count > 0 or header.is_control:
+            if not header.is_control:
+                rules.on_kept(header)
             return batch
         # The last batch of a segment stays because it shows where the segment ends, even without the manifest. The last
         # batch of a leader epoch stays because it shows that the epoch existed. All replicas keep a batch at that

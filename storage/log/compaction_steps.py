@@ -10,6 +10,8 @@ from itertools import pairwise, takewhile
 import trio
 from msgspec.structs import replace
 
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.storage.compaction.compaction import AbortedRanges
 from tailrace.storage.compaction.compaction_schedule import compactable_end, filled_since, is_due, must_roll
 from tailrace.storage.compaction.log_compaction import CannotCompactError, CompactionOutcome, LogCompaction, NewSegment
 from tailrace.storage.directory.layout import Kind
@@ -36,7 +38,9 @@ async def compact(log: LogParts, now_ms: int, high_watermark: int, *, keys_max: 
     steps = CompactionSteps(log, log.rewrites)
     facts = [segment.facts for segment in log.segment_list.sealed]
     start = max(log.log_start, compacted_up_to(log.compaction_history))
-    end = compactable_end(facts, log.config, now_ms=now_ms, high_watermark=high_watermark)
+    first_unstable = log.transactions.first_unstable(high_watermark)
+    stable_end = high_watermark if first_unstable is None else min(high_watermark, first_unstable)
+    end = compactable_end(facts, log.config, now_ms=now_ms, stable_end=stable_end)
     if not is_due(facts, log.config, now_ms=now_ms, start=start, end=end):
         return None
     if log.segment_list.unsynced():
@@ -45,7 +49,18 @@ async def compact(log: LogParts, now_ms: int, high_watermark: int, *, keys_max: 
             await log.sync()
     # Segments that are merged must be neighbours.
     segments = list(takewhile(lambda each: each.end <= end and each.is_synced, log.segment_list.sealed))
-    return await LogCompaction(steps, log.maker, log.config, now_ms, keys_max).run(segments, start)
+    aborted = _aborted_in(log, segments)
+    return await LogCompaction(steps, log.maker, log.config, now_ms, keys_max).run(segments, start, aborted)
+
+
+def _aborted_in(log: LogParts, segments: Sequence[SealedSegment]) -> AbortedRanges:
+    """Returns the aborted transactions with records in these segments. Raises CannotCompactError."""
+    if not segments:
+        return AbortedRanges()
+    try:
+        return AbortedRanges(log.transactions.aborted(segments[0].base, segments[-1].end))
+    except (KafkaError, OSError) as error:
+        raise CannotCompactError(f"{log.directory}: aborted transactions cannot be read: {error}") from error
 
 
 @contextmanager
@@ -75,6 +90,14 @@ class CompactionSteps:
     def history(self) -> Sequence[Compacted]:
         return self._log.compaction_history
 
+    def open_before(self, segment: SealedSegment) -> list[int] | None:
+        """Returns the producers with an open transaction in the snapshot of producer states before the segment. Returns
+        None if there is no such snapshot."""
+        log = self._log
+        place = log.segment_list.place_of(segment.base)
+        checksum = log.segment_list.sealed[place - 1].facts.producers_checksum if place else None
+        return log.snapshots.open_at(segment.base, checksum)
+
     async def replace_segments(self, old: Sequence[SealedSegment], new: NewSegment) -> bool:
         """Replaces the old segments by the new one. Returns False if the log does not have them any more.
 
@@ -85,7 +108,9 @@ class CompactionSteps:
             if disk.failure is not None or self._rewrites != log.rewrites or any(each.is_closed for each in old):
                 return False
             assert log.segment_list.sealed[log.segment_list.place_of(new.facts.base) :][: len(old)] == list(old)
-            facts = replace(log.log_epochs.with_epoch_starts(new.facts), aborted=log.transactions.merged(old))
+            facts = replace(
+                log.log_epochs.with_epoch_starts(new.facts), aborted=log.transactions.merged(old, new.dropped_markers)
+            )
             new = replace(new, facts=facts)
             with trio.CancelScope(shield=True):
                 try:

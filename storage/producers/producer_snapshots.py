@@ -82,6 +82,12 @@ class ProducerSnapshots:
         """Returns whether there is an undamaged snapshot at this log end."""
         return self._read(log_end, None) is not None
 
+    def open_at(self, log_end: int, checksum: int | None) -> list[int] | None:
+        """Returns the producers that have an open transaction in the snapshot at this log end. Returns None if there is
+        no snapshot, or if it is not the one with this checksum; None stands for any checksum."""
+        states = self._read(log_end, checksum)
+        return None if states is None else list(states.open_transactions)
+
     def remove(self, log_end: int) -> None:
         self._files.remove(self._path(log_end))
 

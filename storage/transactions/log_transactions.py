@@ -7,7 +7,7 @@ derived again from the segments whenever what is noted about them is missing, da
 
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextlib import suppress
 from itertools import takewhile
 from operator import attrgetter
@@ -220,12 +220,21 @@ class LogTransactions:
         self._begin(self._segments.open.base)
         self.on_producers(producers, is_known=True)
 
-    def merged(self, old: Sequence[SealedSegment]) -> AbortedFacts | None:
-        """Writes the file of a segment that replaces these ones, and returns what the manifest must say about it."""
+    def merged(self, old: Sequence[SealedSegment], dropped_markers: Container[int] = ()) -> AbortedFacts | None:
+        """Writes the file of a segment that replaces these ones, and returns what the manifest must say about it.
+
+        The new segment has no marker at the offsets in `dropped_markers`. A client that was told of such a transaction
+        would skip all later records of its producer, because it would wait for the marker.
+        """
         if all(each.facts.aborted is None for each in old):
             return None
         try:
-            aborted = [transaction for each in old for transaction in self._of_sealed(each)]
+            aborted = [
+                transaction
+                for each in old
+                for transaction in self._of_sealed(each)
+                if transaction.last_offset not in dropped_markers
+            ]
         except (KafkaError, OSError):
             return UNKNOWN_ABORTED
         for each in old:

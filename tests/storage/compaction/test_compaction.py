@@ -3,7 +3,9 @@
 from tailrace.protocol.batches.keyed_records import keyed_records
 from tailrace.protocol.batches.record_batch import BatchHeader, read_header
 from tailrace.protocol.batches.records import Record, build_batch, open_body
-from tailrace.storage.compaction.compaction import Rules, Survey
+from tailrace.protocol.batches.transaction_markers import marker_batch
+from tailrace.storage.compaction.compaction import AbortedRanges, Rules, Survey, emptied
+from tailrace.storage.transactions.aborted_transactions import AbortedTransaction
 
 
 def batch(base: int, *keys: str, **attributes: object) -> tuple[BatchHeader, bytes]:
@@ -12,8 +14,10 @@ def batch(base: int, *keys: str, **attributes: object) -> tuple[BatchHeader, byt
     return read_header(data), data
 
 
-def survey_of(*made: tuple[BatchHeader, bytes], start: int = 0, keys_max: int = 100) -> Survey:
-    survey = Survey(start, keys_max)
+def survey_of(
+    *made: tuple[BatchHeader, bytes], start: int = 0, keys_max: int = 100, aborted: AbortedRanges | None = None
+) -> Survey:
+    survey = Survey(start, keys_max, aborted or AbortedRanges())
     for header, data in made:
         if survey.begin(header):
             survey.note(header, keyed_records(open_body(data, header), header.record_count))
@@ -43,10 +47,92 @@ def test_producers_count_as_keys_do() -> None:
     assert survey_of(*made, keys_max=3).end == 3
 
 
-def test_records_of_transactions_are_not_judged_before_their_outcome_is_known() -> None:
-    survey = survey_of(batch(0, "a"), batch(1, "a", is_transactional=True), batch(2, "a"))
-    assert survey.end == 1
-    assert not survey.supersedes(0, b"a")
+def transactional(base: int, *keys: str, producer: int = 7) -> tuple[BatchHeader, bytes]:
+    return batch(base, *keys, is_transactional=True, producer_id=producer, producer_epoch=0, base_sequence=0)
+
+
+def marker(offset: int, producer: int = 7, *, time: int = 0) -> tuple[BatchHeader, bytes]:
+    data = bytes(marker_batch(offset, 0, producer, 0, is_commit=False, coordinator_epoch=0, now_ms=time))
+    return read_header(data), data
+
+
+def test_records_of_aborted_transactions_supersede_nothing() -> None:
+    aborted = AbortedRanges([AbortedTransaction(7, 1, 3), AbortedTransaction(7, 5, 7)])
+    offsets = [offset for offset in range(9) if aborted.has(transactional(offset, "a")[0])]
+    assert offsets == [1, 2, 5, 6]
+    assert not aborted.has(transactional(1, "a", producer=8)[0])
+    assert not aborted.has(batch(1, "a", producer_id=7, producer_epoch=0, base_sequence=0)[0])
+    made = [batch(0, "a"), transactional(1, "a"), marker(3), transactional(4, "b"), batch(5, "b")]
+    survey = survey_of(*made, aborted=aborted)
+    assert survey.end == 6
+    assert not survey.supersedes(0, b"a"), "only an aborted record has the same key"
+    assert survey.supersedes(4, b"b")
+
+
+def rules_of(*made: tuple[BatchHeader, bytes], tombstones_end: int = 100, now_ms: int = 1000) -> Rules:
+    rules = Rules(survey_of(*made), tombstones_end=tombstones_end, producers_since_ms=now_ms, repeated_since_ms=now_ms)
+    rules.begin_segment(lambda: ())
+    return rules
+
+
+def test_a_marker_goes_when_nothing_of_its_transaction_is_left() -> None:
+    data, end, later = transactional(0, "a"), marker(1), marker(2)
+    rules = rules_of(data, end, later)
+    rules.on_kept(data[0])
+    assert rules.keeps_marker(end[0]), "records of its transaction are left"
+    assert not rules.keeps_marker(later[0])
+
+
+def test_a_marker_goes_when_no_tombstone_of_its_age_stays() -> None:
+    made = marker(0), marker(1)
+    rules = rules_of(*made, tombstones_end=1)
+    assert [rules.keeps_marker(header) for header, _ in made] == [False, True]
+    rules = rules_of(made[0])
+    assert rules.keeps_marker(made[1][0]), "the survey has not judged it"
+
+
+def test_the_last_marker_of_a_producer_stays_for_a_day() -> None:
+    made = marker(0, time=5), marker(1, time=5), marker(2, 8, time=4)
+    rules = rules_of(*made, now_ms=5)
+    assert [rules.keeps_marker(header) for header, _ in made] == [False, True, False]
+
+
+def test_a_marker_stays_if_a_snapshot_before_it_has_the_transaction_open() -> None:
+    """The segment before may have had all records of the transaction. A log that is opened reads from there on."""
+    made = marker(0), marker(1), marker(2, 8)
+    asked = []
+    rules = rules_of(*made)
+
+    def open_before() -> list[int]:
+        asked.append(True)
+        return [7]
+
+    rules.begin_segment(open_before)
+    assert [rules.keeps_marker(header) for header, _ in made] == [True, False, False]
+    assert len(asked) == 1
+    rules.begin_segment(lambda: [7])
+    rules.begin_segment(lambda: None)
+    assert not rules.keeps_marker(made[0][0])
+    rules.begin_segment(lambda: [7, 8])
+    assert rules.keeps_marker(made[2][0])
+    rules.begin_segment(lambda: None)
+    assert rules.keeps_marker(made[0][0]), "there is no newer snapshot"
+
+
+def test_a_marker_that_stays_ends_the_transaction_of_a_snapshot_that_was_not_read_yet() -> None:
+    data, end, later = transactional(0, "a"), marker(1), marker(2)
+    rules = rules_of(data, end, later)
+    rules.begin_segment(lambda: [7])
+    rules.on_kept(data[0])
+    assert [rules.keeps_marker(header) for header, _ in (end, later)] == [True, False]
+
+
+def test_a_batch_without_records_is_part_of_no_transaction() -> None:
+    """Its marker may go before it."""
+    header, _ = transactional(3, "a")
+    after = read_header(emptied(header))
+    assert (after.is_transactional, after.record_count) == (False, 0)
+    assert (after.base_offset, after.producer_id, after.base_sequence) == (3, 7, 0)
 
 
 def test_control_batches_stay_and_supersede_nothing() -> None:

@@ -19,13 +19,13 @@ SEGMENTS = [
 
 @pytest.mark.parametrize(("high_watermark", "end"), [(0, 0), (9, 0), (10, 10), (29, 20), (30, 30), (99, 30)])
 def test_only_what_is_committed_is_compacted(high_watermark: int, end: int) -> None:
-    assert compactable_end(SEGMENTS, CONFIG, now_ms=0, high_watermark=high_watermark) == end
+    assert compactable_end(SEGMENTS, CONFIG, now_ms=0, stable_end=high_watermark) == end
 
 
 @pytest.mark.parametrize(("now", "end"), [(0, 0), (104, 0), (105, 10), (115, 20), (125, 30)])
 def test_records_stay_as_they_are_for_the_least_lag(now: int, end: int) -> None:
     config = replace(CONFIG, min_compaction_lag_ms=100)
-    assert compactable_end(SEGMENTS, config, now_ms=now, high_watermark=30) == end
+    assert compactable_end(SEGMENTS, config, now_ms=now, stable_end=30) == end
 
 
 @pytest.mark.parametrize(

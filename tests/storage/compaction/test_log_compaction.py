@@ -15,6 +15,7 @@ from tailrace.protocol.batches.compression import Compression
 from tailrace.protocol.batches.control_batches import bridge
 from tailrace.protocol.batches.record_batch import read_header
 from tailrace.protocol.batches.records import Record, build_batch, open_body, read_records
+from tailrace.protocol.batches.transaction_markers import is_marker, marker_batch
 from tailrace.storage.compaction.compaction import Rules, Survey
 from tailrace.storage.compaction.log_compaction import (
     PRODUCERS_KEPT_MS,
@@ -826,3 +827,123 @@ async def test_without_open_files_it_waits_or_is_postponed(autojump_clock: objec
             assert contents(open_log(files.crash("all"), clean=clean)) == contents(log_of(*segments))[3:], opens
         if left:
             return
+
+
+# transactions
+
+A_DAY_MS = PRODUCERS_KEPT_MS + 1
+
+
+def append_in_transaction(log: Log, *pairs: tuple[str, str | None], producer: int = 7, sequence: int = 0) -> None:
+    append(log, *pairs, is_transactional=True, producer_id=producer, producer_epoch=0, base_sequence=sequence)
+
+
+def end_transaction(log: Log, *, is_commit: bool, producer: int = 7, time: int = 0) -> None:
+    batch = marker_batch(log.log_end, 0, producer, 0, is_commit=is_commit, coordinator_epoch=1, now_ms=time)
+    log.append(batch, read_header(batch))
+
+
+def marker_offsets(log: Log) -> list[int]:
+    return [header.base_offset for header, _ in batches(log) if is_marker(header)]
+
+
+def values_of(log: Log) -> list[tuple[int, str, str | None]]:
+    """Returns offset, key and value of all records that are no markers."""
+    return [
+        (record.offset, (record.key or b"").decode(), None if record.value is None else record.value.decode())
+        for header, batch in batches(log)
+        if not header.is_control
+        for record in read_records(batch)
+    ]
+
+
+async def test_aborted_records_are_dropped_and_committed_ones_count() -> None:
+    log = open_log(SimulatedFiles())
+    append(log, ("a", "1"), ("b", "1"))
+    append_in_transaction(log, ("a", "aborted"), ("c", "aborted"))
+    end_transaction(log, is_commit=False)
+    append_in_transaction(log, ("b", "2"), sequence=2)
+    end_transaction(log, is_commit=True)
+    seal(log)
+    outcome = await log.compact(0, log.log_end)
+    assert outcome is not None
+    assert outcome.removed_records == 3
+    assert values_of(log) == [(0, "a", "1"), (5, "b", "2")]
+    assert marker_offsets(log) == [4, 6]
+
+
+async def test_nothing_is_compacted_from_the_first_open_transaction_on() -> None:
+    log = open_log(SimulatedFiles())
+    append(log, ("a", "1"), ("a", "2"))
+    seal(log)
+    append_in_transaction(log, ("a", "3"))
+    append(log, ("b", "1"), ("b", "2"))
+    seal(log)
+    await log.compact(0, log.log_end)
+    assert values_of(log) == [(1, "a", "2"), (2, "a", "3"), (3, "b", "1"), (4, "b", "2")]
+    end_transaction(log, is_commit=True)
+    await log.compact(0, log.log_end - 1)
+    assert len(values_of(log)) == 4, "the marker is not committed"
+    await log.compact(0, log.log_end)
+    assert values_of(log) == [(2, "a", "3"), (4, "b", "2")]
+
+
+async def test_markers_and_what_is_known_of_aborted_transactions_go_at_last() -> None:
+    """If only the marker went, clients would skip what the producer writes later."""
+    log = open_log(SimulatedFiles())
+    append_in_transaction(log, ("a", "aborted"))
+    end_transaction(log, is_commit=False)
+    append_in_transaction(log, ("a", "1"), sequence=1)
+    end_transaction(log, is_commit=True)
+    append(log, ("b", "1"))
+    seal(log)
+    await log.compact(0, log.log_end)
+    assert marker_offsets(log) == [1, 3], "readers may have seen the transactions"
+    assert len(log.transactions.aborted(0, log.log_end)) == 1
+    append(log, ("c", "1"))
+    seal(log)
+    await log.compact(A_DAY_MS, log.log_end)
+    assert marker_offsets(log) == [3], "a record of this one is left"
+    assert log.transactions.aborted(0, log.log_end) == []
+    assert values_of(log) == [(2, "a", "1"), (4, "b", "1"), (5, "c", "1")]
+    append(log, ("a", "2"))
+    seal(log)
+    await log.compact(3 * A_DAY_MS, log.log_end)
+    assert marker_offsets(log) == []
+    assert not log.producers.open_transactions
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+async def test_a_log_that_is_opened_after_compaction_has_no_open_transaction(is_commit: bool) -> None:
+    """The snapshot of the first segment has the transaction open, whose only record is compacted."""
+    files = SimulatedFiles()
+    log = open_log(files, APART)
+    append_in_transaction(log, ("a", "1"))
+    append(log, ("b", "1"))
+    seal(log)
+    end_transaction(log, is_commit=is_commit)
+    append(log, ("a", "2"))
+    seal(log)
+    for day in range(3):
+        append(log, ("c", str(day)))
+        seal(log)
+        await log.compact(day * 2 * A_DAY_MS, log.log_end)
+    assert (0, "a", "1") not in values_of(log)
+    await log.sync()
+    for path in [path for path in files.list(DIRECTORY) if path.endswith(".producers")][1:]:
+        files.remove(f"{DIRECTORY}/{path}")
+    log = open_log(files.crash("all"), APART)
+    assert not log.producers.open_transactions
+    assert log.transactions.first_unstable(log.log_end) is None
+
+
+async def test_offsets_of_groups_leave_no_empty_batches() -> None:
+    """Their batches have no sequence numbers that a later batch must follow."""
+    log = open_log(SimulatedFiles())
+    for number in range(3):
+        append(log, ("g", str(number)), is_transactional=True, producer_id=7, producer_epoch=0)
+        end_transaction(log, is_commit=True)
+    append(log, ("h", "1"))
+    seal(log)
+    await log.compact(0, log.log_end)
+    assert [header.base_offset for header, _ in batches(log) if not header.is_control] == [4, 6]
