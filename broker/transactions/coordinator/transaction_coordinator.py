@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tailrace.broker.coordination.coordinator_output import Waiter
 from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.transactions.common.client_of_transactions import Client
-from tailrace.broker.transactions.common.marker_work import MarkerStep, MarkerWork, step_after
+from tailrace.broker.transactions.common.marker_work import MarkerWork
 from tailrace.broker.transactions.common.producer_id_needed import ProducerIdNeededError
 from tailrace.broker.transactions.common.transaction_counts import TransactionCounts
 from tailrace.broker.transactions.common.transaction_records import TransactionRecord
@@ -76,7 +76,7 @@ class TransactionCoordinator:
         send_markers: Callable[[MarkerWork], None],
     ) -> None:
         """`send_markers` gets work whose decision is committed. The sender repeats what is not written, until this
-        coordinator ends, and reports progress to `on_markers_written` and `on_marker_refused`."""
+        coordinator ends, and reports progress to `on_markers_written`."""
         self._settings = settings
         self._cluster = cluster
         self._counts = counts
@@ -330,21 +330,6 @@ class TransactionCoordinator:
             return
         if self._table.on_written(entry, partitions, moment):
             self._release(entry, moment)
-
-    def on_marker_refused(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partition: TopicPartition,
-        error: ErrorCode,
-        moment: Moment,
-    ) -> MarkerStep:
-        """Notes that a leader refused a marker, and returns what to do about it."""
-        step = step_after(error)
-        if step is MarkerStep.WRITTEN:
-            self.on_markers_written(transactional_id, producer_id, producer_epoch, (partition,), moment)
-        return step
 
     # reports
 

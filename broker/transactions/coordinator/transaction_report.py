@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable
 
 from tailrace.broker.coordination.moment import Moment
-from tailrace.broker.transactions.common.transaction_status import STATE_NAMES, State
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages import describe_transactions, list_transactions
 
@@ -29,11 +28,6 @@ def describe(entry: TransactionalId) -> describe_transactions.TransactionState:
     )
 
 
-def unknown_states(names: Iterable[str]) -> list[str]:
-    """Returns the names that are not those of a state."""
-    return [name for name in names if name not in STATE_NAMES]
-
-
 def list_ids(
     entries: Iterable[TransactionalId], request: list_transactions.ListTransactionsRequest, moment: Moment
 ) -> list[list_transactions.TransactionState]:
@@ -55,13 +49,6 @@ def list_ids(
         and (request.duration_filter < 0 or moment.now_ms - transaction.started_ms > request.duration_filter)
         and matches(entry.transactional_id)
     ]
-
-
-def oldest_open_ms(entries: Iterable[TransactionalId]) -> int | None:
-    """Returns the time at which the oldest open transaction began, or None if there is none."""
-    return min(
-        (entry.transaction.started_ms for entry in entries if entry.transaction.state is State.ONGOING), default=None
-    )
 
 
 def _matcher(pattern: str | None) -> Callable[[str], bool]:

@@ -3,7 +3,6 @@ from grouping import GroupWorld
 from msgspec.structs import replace
 from transaction_world import NAME, P0, P1, P2, TIMEOUT_MS, TransactionWorld, client, error_of, producer_of
 
-from tailrace.broker.transactions.common.marker_work import MarkerStep
 from tailrace.broker.transactions.common.producer_id_needed import ProducerIdNeededError
 from tailrace.broker.transactions.common.transaction_settings import TransactionSettings
 from tailrace.broker.transactions.common.transaction_status import State
@@ -549,22 +548,6 @@ def test_a_shorter_expiration_applies_to_ids_that_are_idle_already() -> None:
 
 
 # markers
-
-
-def test_a_refused_marker_is_repeated_dropped_or_counts_as_written() -> None:
-    world = TransactionWorld()
-    producer = world.begin()
-    world.add(producer, P0, P1)
-    world.end(producer)
-
-    def refuse(error: ErrorCode) -> MarkerStep:
-        return world.coordinator.on_marker_refused(NAME, *producer, P0, error, world.moment)
-
-    assert refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER) is MarkerStep.RETRY
-    assert refuse(ErrorCode.TRANSACTION_COORDINATOR_FENCED) is MarkerStep.STOP
-    assert world.coordinator.ids[NAME].unwritten == {P0, P1}
-    assert refuse(ErrorCode.INVALID_PRODUCER_EPOCH) is MarkerStep.WRITTEN
-    assert world.coordinator.ids[NAME].unwritten == {P1}
 
 
 def test_markers_of_an_id_that_is_not_known_any_more_change_nothing() -> None:

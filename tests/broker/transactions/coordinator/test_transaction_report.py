@@ -1,7 +1,6 @@
 import pytest
 from transaction_world import NAME, P0, P1, P2, TransactionWorld, error_of
 
-from tailrace.broker.transactions.coordinator.transaction_report import oldest_open_ms, unknown_states
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.describe_transactions import TopicData
 
@@ -71,8 +70,7 @@ def test_a_transaction_is_longer_than_the_filter_if_its_duration_is() -> None:
     assert world.listed(duration_filter=0, state_filters=["Ongoing"]) == ["a-open", "b-open"]
 
 
-def test_unknown_states_are_told_and_pass_nothing() -> None:
-    assert unknown_states(["Ongoing", "Open", "ongoing"]) == ["Open", "ongoing"]
+def test_unknown_states_pass_nothing() -> None:
     assert listing().listed(state_filters=["Open"]) == []
 
 
@@ -80,10 +78,3 @@ def test_a_pattern_that_is_not_valid_is_refused() -> None:
     with pytest.raises(KafkaError) as refused:
         listing().listed(transactional_id_pattern="a(")
     assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
-
-
-def test_the_oldest_open_transaction_is_found() -> None:
-    world = listing()
-    entries = world.coordinator.ids
-    assert oldest_open_ms(entries.values()) == world.transaction("a-open").started_ms
-    assert oldest_open_ms([entries["a-empty"]]) is None
