@@ -91,6 +91,22 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "tailrace group reset-offsets billing --all-topics --by-duration 1h30m --execute",
     ),
     "group delete": ("tailrace group delete billing", "tailrace group delete billing --topic orders"),
+    "transaction list": (
+        "tailrace transaction list",
+        "tailrace transaction list --state Ongoing --longer-than 1m",
+        "tailrace transaction list --pattern 'billing-.*' --output json",
+    ),
+    "transaction describe": ("tailrace transaction describe billing-1",),
+    "transaction explain": (
+        "tailrace transaction explain orders",
+        "tailrace transaction explain orders/0 --watch 5",
+        "tailrace transaction explain billing-1",
+    ),
+    "transaction abort": (
+        "tailrace transaction abort orders/0 --start-offset 4711 --dry-run",
+        "tailrace transaction abort orders/0 --start-offset 4711",
+        "tailrace transaction abort billing-1 --force",
+    ),
     "pipeline audit": (
         "tailrace pipeline audit /mnt/spu-1 /mnt/spu-2 /mnt/spu-3",
         "tailrace pipeline audit /mnt/spus --topic orders --sc sc.example:9003 --output json",

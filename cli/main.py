@@ -70,6 +70,19 @@ _COMMANDS = {
     "group explain": ("groups.group_commands", "Explain why a group rebalances, and what would help."),
     "group reset-offsets": ("groups.group_commands", "Change the committed offsets of a group."),
     "group delete": ("groups.group_commands", "Delete groups, or the offsets that they committed to a topic."),
+    "transaction list": ("transactions.transaction_commands", "List the transactional ids with their states."),
+    "transaction describe": (
+        "transactions.transaction_commands",
+        "Show the producer, client and partitions of a transaction, and what happens next.",
+    ),
+    "transaction explain": (
+        "transactions.transaction_commands",
+        "Explain who holds back readers of committed records, and until when.",
+    ),
+    "transaction abort": (
+        "transactions.transaction_commands",
+        "Abort a transaction that hangs, or fence its producer.",
+    ),
     "trigger invoke": ("triggers.invoke_command", "Call a function with an event, without a cluster."),
     "trigger run": ("triggers.run_command", "Run one replica of a trigger in the foreground."),
     "trigger backfill": ("triggers.backfill_command", "Run the function of a trigger over an archive, on Spark."),
@@ -137,7 +150,18 @@ _COMMANDS = {
 """The module of each command, relative to `tailrace.cli`, and its description."""
 _ALIASES = {
     f"show {name}s": f"{name} list"
-    for name in ("spu", "spu-group", "topic", "partition", "replica", "segment", "group", "controller", "connection")
+    for name in (
+        "spu",
+        "spu-group",
+        "topic",
+        "partition",
+        "replica",
+        "segment",
+        "group",
+        "transaction",
+        "controller",
+        "connection",
+    )
 }
 _GROUPS = {
     "serve": "Run one server of a cluster.",
@@ -149,6 +173,7 @@ _GROUPS = {
     "replica": "Inspect the replicas that SPUs hold.",
     "segment": "Inspect the segments of partitions.",
     "group": "Manage consumer groups.",
+    "transaction": "Inspect transactions, and end those that hang.",
     "trigger": "Run functions for every record of a stream.",
     "trigger dead-letters": "List, show and replay the records that a trigger gave up.",
     "pipeline": "Show what jobs on Spark do with streams.",
@@ -161,7 +186,7 @@ _GROUPS = {
 }
 _SECTIONS = {
     "start here": ("up", "topic", "produce", "consume"),
-    "more about data": ("trigger", "pipeline", "group", "config", "partition", "segment", "log"),
+    "more about data": ("trigger", "pipeline", "group", "transaction", "config", "partition", "segment", "log"),
     "the cluster": (
         "status",
         "doctor",
@@ -184,6 +209,7 @@ _OTHER_WORDS = {
     "brokers": "spu list",
     "consumer-group": "group",
     "consumer-groups": "group list",
+    "transactions": "transaction list",
 }
 """What people who know other programs type, and our command for it."""
 _EXTRA = ("numpy", "pyarrow", "pyspark")

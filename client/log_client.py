@@ -41,6 +41,9 @@ _NAMED_FETCHES_MAX = 12
 _NAMED_PRODUCES_MAX = 12
 """The last versions of Fetch and Produce that name topics; later ones need their ids."""
 _CONSUMER = -1
+READ_UNCOMMITTED = 0
+READ_COMMITTED = 1
+"""The isolation levels of Kafka's protocol."""
 _ONE_BATCH = 1
 """The size limit with which a fetch returns a single batch: the first batch is always sent whole."""
 
@@ -87,12 +90,14 @@ class LogClient:
         }
 
     async def offsets_at(
-        self, partitions: Iterable[Partition], timestamp: int, *, uncommitted: bool = False
+        self, partitions: Iterable[Partition], timestamp: int, *, uncommitted: bool = False, only_stable: bool = False
     ) -> Offsets:
         """Returns the offset of the first record that is not older than `timestamp`, or -1 if there is none.
 
-        The timestamps EARLIEST and LATEST stand for the log start and the log end.
+        The timestamps EARLIEST and LATEST stand for the log start and the log end. With `only_stable` the log ends at
+        its last stable offset.
         """
+        isolation = READ_COMMITTED if only_stable else READ_UNCOMMITTED
         replica = DEBUGGING_REPLICA if uncommitted else _CONSUMER
 
         async def ask(spu_id: int, wanted: Sequence[Partition]) -> Offsets:
@@ -100,21 +105,21 @@ class LogClient:
                 ListOffsetsTopic(topic, [ListOffsetsPartition(number, timestamp=timestamp) for number in numbers])
                 for topic, numbers in by_topic(wanted)
             ]
-            response = await self._spus.ask(spu_id, ListOffsetsRequest(replica_id=replica, topics=topics))
+            response = await self._spus.ask(spu_id, ListOffsetsRequest(replica, isolation, topics))
             return {
                 Partition(topic.name, each.partition_index): refusal(each) or each.offset
                 for topic in response.topics
                 for each in topic.partitions
             }
 
-        return await self._spus.ask_each(partitions, self._leaders, ask)
+        return await self._spus.ask_each(partitions, self.leaders, ask)
 
     async def ends(
-        self, partitions: Sequence[Partition], *, uncommitted: bool = False
+        self, partitions: Sequence[Partition], *, uncommitted: bool = False, only_stable: bool = False
     ) -> dict[Partition, LogEnds | RefusedError]:
-        """Returns the bounds of logs."""
+        """Returns the bounds of logs. With `only_stable` they end at their last stable offsets."""
         starts = await self.offsets_at(partitions, EARLIEST)
-        ends = await self.offsets_at(partitions, LATEST, uncommitted=uncommitted)
+        ends = await self.offsets_at(partitions, LATEST, uncommitted=uncommitted, only_stable=only_stable)
         found: dict[Partition, LogEnds | RefusedError] = {}
         for partition in partitions:
             start, end = starts[partition], ends[partition]
@@ -133,7 +138,7 @@ class LogClient:
         async def ask(spu_id: int, wanted: Sequence[Partition]) -> dict[Partition, int | RefusedError | None]:
             return {each: await self._timestamp(spu_id, each, offsets[each]) for each in wanted}
 
-        answers = await self._spus.ask_each(offsets, self._leaders, ask)
+        answers = await self._spus.ask_each(offsets, self.leaders, ask)
         return {each: None if isinstance(found, RefusedError) else found for each, found in answers.items()}
 
     async def _timestamp(self, spu_id: int, partition: Partition, offset: int) -> int | RefusedError | None:
@@ -174,7 +179,7 @@ class LogClient:
                 for each in topic.partitions
             }
 
-        return await self._spus.ask_each(offsets, self._leaders, ask)
+        return await self._spus.ask_each(offsets, self.leaders, ask)
 
     async def append(
         self, batches: Mapping[Partition, Buffer], acks: int
@@ -188,7 +193,7 @@ class LogClient:
         async def ask(spu_id: int, wanted: Sequence[Partition]) -> dict[Partition, int | RefusedError | None]:
             return await self.append_at(spu_id, {each: batches[each] for each in wanted}, acks)
 
-        return await self._spus.ask_each(batches, self._leaders, ask)
+        return await self._spus.ask_each(batches, self.leaders, ask)
 
     async def append_at(
         self, spu_id: int, batches: Mapping[Partition, Buffer], acks: int, silence_seconds: float | None = None
@@ -245,10 +250,11 @@ class LogClient:
                 return dict.fromkeys(wanted, RefusedError(why))
             return dict.fromkeys(wanted, None)
 
-        for answer in (await self._spus.ask_each(partitions, self._leaders, ask)).values():
+        for answer in (await self._spus.ask_each(partitions, self.leaders, ask)).values():
             unless_refused(answer)
 
-    async def _leaders(self, partitions: Sequence[Partition]) -> dict[Partition, int | RefusedError]:
+    async def leaders(self, partitions: Sequence[Partition]) -> dict[Partition, int | RefusedError]:
+        """Finds the leaders of partitions; a `Place`."""
         return {Partition(*each): where for each, where in (await self._spus.leaders(partitions)).items()}
 
 

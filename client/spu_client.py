@@ -63,11 +63,13 @@ PASSING = frozenset(
         ErrorCode.NOT_ENOUGH_REPLICAS,
         ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
     }
 )
 """The transient errors, which end soon or come from a server that is no longer the right one."""
 _APIS: Mapping[int, Api] = {**API_TABLE, **SPU_OBJECT_APIS, **LOGIN_APIS}
 _GROUP_KEYS = 0
+_TRANSACTION_KEYS = 1
 
 Key = TypeVar("Key", bound=Hashable)
 Answer = TypeVar("Answer")
@@ -242,7 +244,14 @@ class SpuClient:
 
     async def coordinators(self, group_ids: Sequence[str]) -> dict[str, int | RefusedError]:
         """Finds the coordinators of groups; a `Place`."""
-        request = FindCoordinatorRequest(key_type=_GROUP_KEYS, coordinator_keys=list(group_ids))
+        return await self._coordinators(_GROUP_KEYS, group_ids)
+
+    async def transaction_coordinators(self, transactional_ids: Sequence[str]) -> dict[str, int | RefusedError]:
+        """Finds the coordinators of transactional ids; a `Place`."""
+        return await self._coordinators(_TRANSACTION_KEYS, transactional_ids)
+
+    async def _coordinators(self, key_type: int, keys: Sequence[str]) -> dict[str, int | RefusedError]:
+        request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=list(keys))
         response = await self._ask_any(request)
         return {each.key: refusal(each) or each.node_id for each in response.coordinators}
 

@@ -64,6 +64,7 @@ class InternalApiKey(IntEnum):
     READ_STORE = 12003
     FILL_SHELF = 12004
     READ_SHELF = 12005
+    EXPLAIN_TRANSACTION = 12006
 
     DESCRIBE_SERVER = 13000
 
@@ -129,6 +130,7 @@ SC_OBJECT_APIS = table_of(
 
 SPU_OBJECT_APIS = table_of(
     _api(InternalApiKey.EXPLAIN_GROUP),
+    _api(InternalApiKey.EXPLAIN_TRANSACTION),
     _api(InternalApiKey.DESCRIBE_POSITIONS),
     _api(InternalApiKey.DESCRIBE_SPU),
     _api(InternalApiKey.READ_STORE),

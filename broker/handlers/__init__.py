@@ -66,6 +66,7 @@ MODULES: Mapping[int, str] = {
     #
     ApiKey.WRITE_TXN_MARKERS: "transactions.write_txn_markers",
     ApiKey.DESCRIBE_PRODUCERS: "transactions.describe_producers",
+    InternalApiKey.EXPLAIN_TRANSACTION: "transactions.explain_transaction",
     #
     **dict.fromkeys(ADMINISTRATIVE, "administration.forwarded_apis"),
     ApiKey.DESCRIBE_ACLS: "administration.acls",

@@ -16,6 +16,7 @@ from tailrace.protocol.batches.compression import Compression
 from tailrace.protocol.batches.control_batches import ControlKind
 from tailrace.protocol.batches.record_batch import COMPRESSION_MASK, BatchHeader
 from tailrace.protocol.batches.records import Record, read_records
+from tailrace.protocol.batches.transaction_markers import MARKER_BYTES_MAX, is_marker, marker_of
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import NO_EPOCH
 from tailrace.runtime.files import File, Files
@@ -115,7 +116,7 @@ def _batches(file: File, *, with_records: bool) -> Iterator[Row]:
     wrong_count, first_wrong = 0, 0
     unreadable = None
     for batch in scan:
-        row = _batch_row(batch) | _of_recovery(file, batch)
+        row = _batch_row(batch) | _of_recovery(file, batch) | _of_transaction(file, batch)
         if not batch.checksum_matches:
             first_wrong = first_wrong if wrong_count else batch.position
             wrong_count += 1
@@ -174,12 +175,25 @@ def _of_recovery(file: File, batch: ScannedBatch) -> Row:
     return {"written_by_recovery": kind.name.lower() if kind is not None else None, "bridge_epoch": epoch}
 
 
+def _of_transaction(file: File, batch: ScannedBatch) -> Row:
+    """Returns the fields of a marker: how it ends the transaction of its producer, and which coordinator decided so."""
+    marker = None
+    if is_marker(batch.header):
+        start = file.read_at(batch.position, min(batch.header.size, MARKER_BYTES_MAX))
+        marker = marker_of(batch.header, start)
+    if marker is None:
+        return {"marker": None, "coordinator_epoch": None}
+    return {"marker": "commit" if marker.is_commit else "abort", "coordinator_epoch": marker.coordinator_epoch}
+
+
 def _batch_flags(row: Row) -> str:
     written = row["written_by_recovery"]
+    marker = row["marker"]
     flags = {
         "hole": written == "hole",
         f"bridge:{row['bridge_epoch']}": written == "bridge",
-        "control": row["is_control"] and written is None,
+        f"{marker}:{row['coordinator_epoch']}": marker is not None,
+        "control": row["is_control"] and written is None and marker is None,
         "transactional": row["is_transactional"],
         "append-time": row["timestamp_type"] == "append",
         "delete-horizon": row["has_delete_horizon"],
@@ -190,7 +204,8 @@ def _batch_flags(row: Row) -> str:
 def _batch_producer(row: Row) -> str:
     if row["producer_id"] < 0:
         return "-"
-    return f"{row['producer_id']}/{row['producer_epoch']}/{row['base_sequence']}"
+    sequence = "-" if row["base_sequence"] < 0 else row["base_sequence"]
+    return f"{row['producer_id']}/{row['producer_epoch']}/{sequence}"
 
 
 _BATCH_COLUMNS = (

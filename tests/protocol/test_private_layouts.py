@@ -42,6 +42,8 @@ LAYOUTS = {
     "DescribeSpuResponse 0": "f805b104",
     "ExplainGroupRequest 0": "d5eb509a",
     "ExplainGroupResponse 0": "50e3cff6",
+    "ExplainTransactionRequest 0": "d5eb509a",
+    "ExplainTransactionResponse 0": "8629fd0e",
     "FencedMessage 0": "36d064c4",
     "FetchEntriesMessage 0": "dcc62253",
     "FetchedEntriesMessage 0": "560a1886",

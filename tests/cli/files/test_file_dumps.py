@@ -13,6 +13,7 @@ from tailrace.cli.files.file_dumps import DamageError, Dump, NotALogFileError, R
 from tailrace.protocol.batches.control_batches import bridge, hole
 from tailrace.protocol.batches.record_batch import stamp, stamp_crc
 from tailrace.protocol.batches.records import Record, build_batch
+from tailrace.protocol.batches.transaction_markers import marker_batch
 from tailrace.protocol.ids import Epoch
 from tailrace.runtime.files import RealFiles
 from tailrace.storage.directory.checkpoints import SavedHighWatermark, save_high_watermarks
@@ -167,6 +168,17 @@ def test_what_recovery_wrote_is_called_by_its_name() -> None:
     assert (flags(first), first["written_by_recovery"], first["bridge_epoch"]) == ("hole", "hole", None)
     assert (flags(second), second["written_by_recovery"], second["bridge_epoch"]) == ("bridge:300", "bridge", 300)
     assert second["leader_epoch"] == 301
+
+
+@pytest.mark.parametrize(("is_commit", "kind"), [(True, "commit"), (False, "abort")])
+def test_a_marker_is_shown_with_its_producer_and_the_epoch_of_its_coordinator(is_commit: bool, kind: str) -> None:
+    marker = marker_batch(7, 3, 4711, 2, is_commit=is_commit, coordinator_epoch=12, now_ms=1000)
+    dump = _dump(f"{NAME}.log", _produced(1000) + marker)
+    data, row = dump.rows
+    assert (data["marker"], data["coordinator_epoch"]) == (None, None)
+    assert (row["marker"], row["coordinator_epoch"], row["producer_id"], row["producer_epoch"]) == (kind, 12, 4711, 2)
+    shown = {column.title: column.text(row) for column in dump.columns}
+    assert (shown["producer/epoch/seq"], shown["flags"]) == ("4711/2/-", f"{kind}:12,transactional")
 
 
 def test_a_headers_name_cannot_leave_its_line() -> None:

@@ -89,7 +89,7 @@ async def test_a_line_for_each_batch(replica: Path, dump: Dump) -> None:
     ]
     assert "2023-11-14T22:13:20.000Z" in lines[0]
     assert "9/1/30" in lines[1]
-    assert [line[-2:] for line in lines] == [["ok", "-"], ["ok", "transactional"], ["ok", "control,transactional"]]
+    assert [line[-2:] for line in lines] == [["ok", "-"], ["ok", "transactional"], ["ok", "commit:0,transactional"]]
 
 
 async def test_records_are_shown_without_harm_to_the_terminal(replica: Path, dump: Dump) -> None:

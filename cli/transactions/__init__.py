@@ -1,0 +1,1 @@
+"""`tailrace transaction …`. May import clients, options and output."""
