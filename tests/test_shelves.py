@@ -7,11 +7,14 @@ import trio
 from clusters import FETCH_VERSION, PRODUCE_VERSION, ClusterOfSpus, cluster_of
 from simulation.client import WireClient
 from spus import batch, newest
+from transacting import write_data, write_marker
 
+from tailrace.broker.handlers.records.fetch import READ_COMMITTED
 from tailrace.broker.replicas.replica import Replica
 from tailrace.cluster.shelf_lookup import shelved_end
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.batches.record_batch import iterate
+from tailrace.protocol.batches.transaction_markers import marker_of
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -61,10 +64,14 @@ class Shelved:
         self.cluster.spus[self.leader].spu.offloading.begin_round()
         await trio.sleep(ROUND_SECONDS)
 
-    async def fetch(self, offset: int, *, bytes_max: int = 300, client: WireClient | None = None) -> PartitionData:
+    async def fetch(
+        self, offset: int, *, bytes_max: int = 300, client: WireClient | None = None, isolation: int = 0
+    ) -> PartitionData:
         wanted = FetchPartition(0, fetch_offset=offset, partition_max_bytes=bytes_max)
         topics = [FetchTopic(topic="t", partitions=[wanted])]
-        request = FetchRequest(max_wait_ms=1000, min_bytes=1, max_bytes=1 << 20, topics=topics)
+        request = FetchRequest(
+            max_wait_ms=1000, min_bytes=1, max_bytes=1 << 20, isolation_level=isolation, topics=topics
+        )
         response = await (client or self.client).request(ApiKey.FETCH, FETCH_VERSION, request)
         found: PartitionData = response.responses[0].partitions[0]
         return found
@@ -78,6 +85,25 @@ class Shelved:
             assert data.log_start_offset == self.replica.earliest
             found += bases(data)
             offset = found[-1] + 1
+        return found
+
+    async def committed_from(self, offset: int) -> list[int]:
+        """Returns the offsets that a reader of committed transactions sees, by the rules of Kafka's clients."""
+        found: list[int] = []
+        while bases(data := await self.fetch(offset, isolation=READ_COMMITTED)):
+            assert data.aborted_transactions is not None
+            waiting = [(each.first_offset, each.producer_id) for each in data.aborted_transactions]
+            assert waiting == sorted(waiting)
+            aborted: set[int] = set()
+            for position, header in iterate(bytes(data.records or b"")):
+                while waiting and waiting[0][0] <= header.last_offset:
+                    aborted.add(waiting.pop(0)[1])
+                marker = marker_of(header, bytes(data.records or b""), position)
+                if marker is not None:
+                    aborted.discard(header.producer_id)
+                elif not (header.is_transactional and header.producer_id in aborted):
+                    found.append(header.base_offset)
+                offset = header.next_offset
         return found
 
     async def listed(self, timestamp: int) -> tuple[int, int, int]:
@@ -238,3 +264,34 @@ async def test_room_for_records_on_shelves_is_reserved_in_the_response(autojump_
         shelf, log = (topic.partitions[0] for topic in response.responses)
         assert bases(shelf) == [0]
         assert bases(log) == [0], "one that does not fit, as long as nobody knows what comes from a shelf"
+
+
+async def test_a_committed_reader_skips_aborted_records_on_shelves_and_in_the_log(autojump_clock: object) -> None:
+    async with cluster_of(1, 2, 3, 4, 5) as cluster:
+        assert await cluster.create(1, "t", 1, 2, **CONFIGS) == ErrorCode.NONE
+        ((leader, _),) = (await cluster.leaders(1, "t")).values()
+        partition = Shelved(cluster, leader, await cluster.client_of(leader))
+        aborted, markers = [], []
+        for number in range(RECORDS):
+            replica = partition.replica
+            if number % 5 == 0:
+                aborted.append(write_data(replica, 7, b"aborted"))
+                write_data(replica, 8, b"committed")
+            if number in (20, RECORDS - 1):  # behind the first shelf, and in the log
+                markers.append(write_marker(replica, 7))
+                markers.append(write_marker(replica, 8, is_commit=True))
+            await partition.produce(number)
+            if number == 10:
+                await partition.look_at_shelves()
+                assert partition.replica.spec.shelves == (), "a shelf has no transaction that is open"
+        write_data(partition.replica, 9, b"open")
+        await partition.produce(RECORDS)
+        for _ in range(3):
+            await partition.look_at_shelves()
+        log = partition.replica.log
+        assert len(partition.replica.spec.shelves) > 2
+        assert markers[0] < log.log_start
+        expected = [offset for offset in range(log.log_end - 2) if offset not in (*aborted, *markers)]
+        assert await partition.committed_from(0) == expected
+        for start in (1, 17, markers[0], log.log_start):
+            assert await partition.committed_from(start) == [offset for offset in expected if offset >= start]

@@ -28,6 +28,8 @@ READ_STORE = SPU_OBJECT_APIS[InternalApiKey.READ_STORE]
 FETCH_VERSION = 13
 """A version that followers serve, and in which topics are named by their ids."""
 CLIENT_ID = "tailrace-scrub"
+READ_COMMITTED = 1
+"""The isolation level of readers that skip aborted transactions."""
 RESPONSE_SECONDS_MAX = 10.0
 NOTHING = b""
 
@@ -100,6 +102,7 @@ async def fetch_records(
     bytes_max: int,
     seconds: float,
     sender: int = NO_REPLICA,
+    isolation_level: int = 0,
 ) -> "PartitionData":
     """Fetches one partition from an SPU, which decides by the replica id `sender` how far it lets the sender read.
 
@@ -109,7 +112,14 @@ async def fetch_records(
 
     partition = FetchPartition(partition=spec.partition, fetch_offset=offset, partition_max_bytes=bytes_max)
     topic = FetchTopic(topic_id=spec.topic_id, partitions=[partition])
-    request = FetchRequest(replica_id=sender, max_wait_ms=0, min_bytes=0, max_bytes=bytes_max, topics=[topic])
+    request = FetchRequest(
+        replica_id=sender,
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=bytes_max,
+        isolation_level=isolation_level,
+        topics=[topic],
+    )
     response = await spu_requests.send(spu, client_id, FETCH, request, seconds, FETCH_VERSION)
     found: list[PartitionData] = [each for topic in response.responses for each in topic.partitions]
     if len(found) != 1:

@@ -87,6 +87,9 @@ class ShelvedPartition(Struct, frozen=True):
     """The segments of each shelf, by its base, as one of its stores has described them."""
     delete_before: int = 0
     """The offset before which a client has asked to delete records."""
+    stable_end: int = 2**63 - 1
+    """The offset before which every transaction is decided. What lies behind it stays in the log, so that a shelf has
+    no transaction that may end either way."""
     may_report: bool = True
     """False if the Streaming Controller did not carry out a report in this turn. Retention goes on without it."""
 
@@ -246,7 +249,7 @@ def _next_end(partition: ShelvedPartition, start: int) -> int | None:
     """Returns the end of the next segment that may move to a shelf."""
     if not partition.wants_more_shelves or start < max(partition.log_start, partition.compacted_end):
         return None
-    end_max = min(partition.high_watermark, partition.synced_end)
+    end_max = min(partition.high_watermark, partition.synced_end, partition.stable_end)
     return next((each.end for each in partition.segments[:-1] if start < each.end <= end_max), None)
 
 

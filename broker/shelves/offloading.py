@@ -202,7 +202,8 @@ class Offloading:
             known.copied_ends,
             known.contents,
             known.delete_before,
-            may_report,
+            stable_end=replica.last_stable_offset,
+            may_report=may_report,
         )
 
     async def _carry_out(self, step: Step, replica: Replica, known: _Known, failed: set[SpuId]) -> bool:

@@ -13,13 +13,13 @@ from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolE
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.fill_shelf import FillShelfRequest, FillShelfResponse, ShelvedSegment
 from tailrace.storage.directory.layout import ShelfKey
-from tailrace.storage.producers.producer_state import ProducerStates
 
 from .shelf_copies import DamagedShelfError, ShelfCopies, delete_before_start
-from .shelf_portions import NOTHING, Portion, fetch_portion, runs_of, with_rising_epochs
+from .shelf_portions import NOTHING, AbortedFirsts, Portion, fetch_portion, runs_of, with_rising_epochs
 
 FILL_SECONDS_MAX = 5.0
 """How long one request fills. The response then says how far the copy is, and the leader asks again."""
+NONE_ABORTED: AbortedFirsts = {}
 AT_ONCE_MAX = 4
 """How many portions may be on their way at once, over all shelves."""
 
@@ -94,12 +94,12 @@ class ShelfFilling:
             except KafkaError as error:
                 refused = error
                 break
-            portion = NOTHING
+            portion, aborted = NOTHING, NONE_ABORTED
             with trio.move_on_at(deadline):
-                portion = await self._fetch(key, leader, position, end)
+                portion, aborted = await self._fetch(key, leader, position, end)
             if key in self._copies.maybe_diverged:
                 continue
-            if not portion[1] or not await self._append(key, portion, position):
+            if not portion[1] or not await self._append(key, portion, aborted, position):
                 break
         await self._finish(key, end)
         return refused
@@ -114,23 +114,30 @@ class ShelfFilling:
                     await log.truncate(max(duty.confirmed_end, duty.shelf.base))
                     await log.sync()
                 self._copies.on_truncated(key)
+            doubtful = log.transactions.doubtful_from
+            if doubtful is not None:
+                # A crash may have lost which of the last transactions were aborted. The leader tells it again.
+                doubtful = max(doubtful, duty.confirmed_end, duty.start)
+                if doubtful < log.log_end:
+                    with trio.CancelScope(shield=True):
+                        await log.truncate(doubtful)
             await delete_before_start(duty, log)
             return max(log.log_end, duty.start)
 
-    async def _fetch(self, key: ShelfKey, leader: SpuId, position: int, end: int) -> Portion:
+    async def _fetch(self, key: ShelfKey, leader: SpuId, position: int, end: int) -> tuple[Portion, AbortedFirsts]:
         async with self._turns:
             spec = self._copies.duties.require(key).spec
             if spec.leader != leader:
-                return NOTHING  # another leader was elected meanwhile
+                return NOTHING, NONE_ABORTED  # another leader was elected meanwhile
             try:
                 return await fetch_portion(self._spu_requests, leader, spec, position, end)
             except (OSError, RemoteProtocolError, KafkaError) as error:
                 self._copies.logger_of(key).warning(
                     "shelf_portion_not_copied", leader=leader, offset=position, reason=str(error)
                 )
-                return NOTHING
+                return NOTHING, NONE_ABORTED
 
-    async def _append(self, key: ShelfKey, portion: Portion, position: int) -> bool:
+    async def _append(self, key: ShelfKey, portion: Portion, aborted: AbortedFirsts, position: int) -> bool:
         """Appends a portion; returns False if it does not continue the copy."""
         async with self._copies.open_to_fill(self._copies.duties.require(key)) as log:
             first = portion[1][0].base_offset
@@ -144,6 +151,7 @@ class ShelfFilling:
                 return False
             for data, headers in runs_of(with_rising_epochs(portion, log.epochs.latest)):
                 log.append_batches(data, headers)
+            log.transactions.foretell(aborted)
             self._metrics.shelf_filled_bytes += len(portion[0])
             return True
 
@@ -153,8 +161,9 @@ class ShelfFilling:
             duty, is_replacement = self._copies.duties.require(key), key in self._copies.damaged
             async with self._copies.open_to_fill(duty) as log:
                 if log.log_end >= end and log.segments()[-1].size:
-                    log.producers = ProducerStates()  # a copy accepts no producers, so their state is not stored
+                    log.forget_producers()
                     await log.end_segment()
+                    await log.sync_foretold()
                 elif log.synced_end < log.log_end:
                     await log.sync()
                 if log.log_end < max(self._copies.confirmed_end(duty), duty.start):

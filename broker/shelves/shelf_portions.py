@@ -3,11 +3,11 @@
 This is the storing SPU's side. The requests are fetches, like those of any consumer.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from tailrace.broker.copies.batch_copies import fetch_records, records_of
+from tailrace.broker.copies.batch_copies import READ_COMMITTED, fetch_records, records_of
 from tailrace.broker.copies.spu_requests import SpuRequests
 from tailrace.broker.peers.peer_codec import read_batches
 from tailrace.cluster.specs import PartitionSpec
@@ -25,18 +25,44 @@ Portion = tuple[memoryview, Sequence[BatchHeader]]
 
 NOTHING: Portion = (memoryview(b""), ())
 
+AbortedFirsts = Mapping[int, int]
+"""The first offset of the last aborted transaction of each producer in a portion."""
+
 
 async def fetch_portion(
     spu_requests: SpuRequests, leader: SpuId, spec: PartitionSpec, position: int, end: int
-) -> Portion:
-    """Fetches a portion that begins with the batch that contains `position`. Raises OSError and RemoteProtocolError."""
+) -> tuple[Portion, AbortedFirsts]:
+    """Fetches a portion that begins with the batch that contains `position`, and what was aborted in it.
+
+    Every transaction in the portion is decided, although the marker may be behind the portion. Raises OSError and
+    RemoteProtocolError.
+    """
     found = await fetch_records(
-        spu_requests, leader, CLIENT_ID, spec, position, PORTION_BYTES_MAX, RESPONSE_SECONDS_MAX
+        spu_requests,
+        leader,
+        CLIENT_ID,
+        spec,
+        position,
+        PORTION_BYTES_MAX,
+        RESPONSE_SECONDS_MAX,
+        isolation_level=READ_COMMITTED,
     )
     if found.error_code:
         raise OSError(f"the leader responded with error {found.error_code}")
     records = memoryview(records_of(found))
-    return portion_of(records, spec.epoch, position, end) if records else NOTHING
+    portion = portion_of(records, spec.epoch, position, end) if records else NOTHING
+    aborted = found.aborted_transactions or ()
+    return portion, aborted_firsts(portion, [(each.producer_id, each.first_offset) for each in aborted])
+
+
+def aborted_firsts(portion: Portion, aborted: Iterable[tuple[int, int]]) -> AbortedFirsts:
+    """Returns the first offset of each producer's last aborted transaction in the portion.
+
+    `aborted` are producers and first offsets of aborted transactions, of which some may begin behind the portion.
+    """
+    _, headers = portion
+    end = headers[-1].next_offset if headers else 0
+    return {producer_id: first_offset for producer_id, first_offset in sorted(aborted) if first_offset < end}
 
 
 def portion_of(records: memoryview, epoch: int, position: int, end: int) -> Portion:

@@ -5,6 +5,9 @@ are read from different stores first, to spread the load. If a store fails or ti
 stores fail, the client gets an error and retries.
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import trio
 from msgspec.structs import replace
 
@@ -31,6 +34,14 @@ TimedOffset = tuple[int, int, int]
 """A record's timestamp, its offset and its leader epoch."""
 
 
+class ShelvedRecords(NamedTuple):
+    """Batches that were read from a shelf."""
+
+    records: bytes
+    aborted: Sequence[tuple[int, int]]
+    """The producers and first offsets of the aborted transactions of these records, sorted by the offsets."""
+
+
 class ShelfReads:
     """Reads through to shelves."""
 
@@ -40,8 +51,8 @@ class ShelfReads:
         self._logger = logger
         self._turns = trio.Semaphore(AT_ONCE_MAX)
 
-    async def read(self, replica: Replica, offset: int, bytes_max: int, end: int) -> bytes:
-        """Reads complete batches of one shelf that end at or before `end`.
+    async def read(self, replica: Replica, offset: int, bytes_max: int, end: int) -> ShelvedRecords:
+        """Reads complete batches of one shelf that end at or before `end`, and what was aborted in them.
 
         The first batch is the one that contains the offset, or the next one. The result is empty if no batch lies
         before the local log. Raises KafkaError if no store responds.
@@ -50,9 +61,10 @@ class ShelfReads:
             response = await self._ask(replica, replace(shelf, end=min(shelf.end, end)), offset, bytes_max)
             if response.records:
                 self._metrics.read_through_bytes += len(response.records)
-                return response.records
+                aborted = [(each.producer_id, each.first_offset) for each in response.aborted]
+                return ShelvedRecords(response.records, aborted)
             offset = shelf.end  # compaction may have left a gap at the end of the shelf
-        return b""
+        return ShelvedRecords(b"", ())
 
     async def find_timestamp(self, replica: Replica, timestamp_ms: int) -> TimedOffset | None:
         """Finds the first record on shelves that is not older than the timestamp. Raises KafkaError."""

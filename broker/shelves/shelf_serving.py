@@ -10,7 +10,7 @@ import trio
 from tailrace.broker.peers.peer_codec import read_batches
 from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
-from tailrace.protocol.internal.read_shelf import ReadShelfRequest, ReadShelfResponse
+from tailrace.protocol.internal.read_shelf import AbortedOnShelf, ReadShelfRequest, ReadShelfResponse
 from tailrace.storage.directory.layout import ShelfKey
 from tailrace.storage.log.log import Log
 from tailrace.storage.segments.sealed_segment import SealedSegment
@@ -76,19 +76,25 @@ class ShelfServing:
             is_largest = request.timestamp == LARGEST_TIMESTAMP
             found = log.max_timestamp(end, offset) if is_largest else log.find_timestamp(request.timestamp, end, offset)
             return ReadShelfResponse() if found is None else ReadShelfResponse(0, "", *found)
-        return ReadShelfResponse(records=self._batches(log, offset, end, request.bytes_max))
+        return self._batches(log, offset, end, request.bytes_max)
 
-    def _batches(self, log: Log, offset: int, end: int, bytes_max: int) -> bytes:
+    def _batches(self, log: Log, offset: int, end: int, bytes_max: int) -> ReadShelfResponse:
         if offset >= end:
-            return b""
+            return ReadShelfResponse()
         try:
             found = log.read(offset, min(max(0, bytes_max), READ_BYTES_MAX), end, at_least_one=True)
-            records = b"" if found is None else found.read()
+            if found is None:
+                return ReadShelfResponse()
+            records = found.read()
             read_batches(memoryview(records), _EPOCH_MAX, offset, end)
+            aborted = log.aborted_in(found, offset, end)
         except (KafkaError, RemoteProtocolError) as error:
             raise LogDamagedError(f"{log.directory}: {error}") from error
         self._metrics.shelf_read_bytes += len(records)
-        return records
+        return ReadShelfResponse(
+            records=records,
+            aborted=[AbortedOnShelf(each.producer_id, each.first_offset) for each in aborted],
+        )
 
 
 def _segments_to_read(duty: ShelfDuty, log: Log, request: ReadShelfRequest) -> Sequence[SealedSegment]:

@@ -3,7 +3,7 @@
 from typing import ClassVar
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from tailrace.protocol.codec.fields import Field
 from tailrace.protocol.codec.primitives import NO_UUID
@@ -34,6 +34,18 @@ class ReadShelfRequest(Struct):
     )
 
 
+class AbortedOnShelf(Struct):
+    """Inside ReadShelfResponse."""
+
+    producer_id: int = 0
+    first_offset: int = 0
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("producer_id", "int64", "0+"),
+        Field("first_offset", "int64", "0+"),
+    )
+
+
 class ReadShelfResponse(Struct):
     """Versions 0, flexible: 0+."""
 
@@ -43,6 +55,7 @@ class ReadShelfResponse(Struct):
     found_offset: int = -1
     found_epoch: int = -1
     records: bytes = b""
+    aborted: list[AbortedOnShelf] = field(default_factory=list)
 
     API_KEY: ClassVar[int] = 12005
     VERSIONS: ClassVar[str] = "0"
@@ -54,4 +67,5 @@ class ReadShelfResponse(Struct):
         Field("found_offset", "int64", "0+"),
         Field("found_epoch", "int32", "0+"),
         Field("records", "bytes", "0+"),
+        Field("aborted", AbortedOnShelf, "0+", array=True, tag=0, tagged="0+"),
     )

@@ -495,6 +495,26 @@ class Log:
         """
         log_repair.load_producers(self)
 
+    def forget_producers(self) -> None:
+        """Forgets the states of producers, before the open segment is sealed. A copy on a shelf accepts no producers.
+
+        Raises OSError and KafkaError if the copy does not know its aborted transactions.
+        """
+        self.transactions.on_producers_forgotten()
+        self.producers = ProducerStates()
+        self.transactions.on_producers(self.producers, is_known=True)
+
+    async def sync_foretold(self) -> None:
+        """Brings to the disk what a copy knows of transactions with markers behind its end. Nothing else tells it."""
+        async with self.disk.lock:
+            self.disk.check()
+            files = self.transactions.unsynced_files()
+            for file in files:
+                await self.disk.sync_file(file)
+            if files:
+                await self.disk.sync_note(self.disk.note([manifest.flushed_line(self.disk.synced_end)]))
+                self.transactions.on_synced()
+
     def synced_segments(self) -> Sequence[SealedSegment]:
         """Returns the sealed segments that are on the disk."""
         return log_repair.synced_segments(self)

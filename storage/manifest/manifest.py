@@ -34,6 +34,8 @@ class AbortedFacts(NamedTuple):
     """The checksum of the `.aborted` file."""
     first_offset: int
     """The smallest first offset of these transactions."""
+    foretold: int = 0
+    """How many of them have no marker in the segment, because the log is a copy that may end before the marker."""
 
 
 UNKNOWN_ABORTED = AbortedFacts(-1, 0, 0)

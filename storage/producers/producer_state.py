@@ -159,6 +159,11 @@ class ProducerStates:
         producer = self._producers.get(producer_id)
         return None if producer is None else producer.epoch
 
+    def marker_offset(self, producer_id: int) -> int:
+        """Returns the offset of the producer's last marker; NO_OFFSET if there is none."""
+        producer = self._producers.get(producer_id)
+        return NO_OFFSET if producer is None else producer.marker_offset
+
     def has_markers_from(self, offset: int) -> bool:
         """Returns whether a producer's last marker is at this offset or behind it."""
         return any(producer.marker_offset >= offset for producer in self._producers.values())

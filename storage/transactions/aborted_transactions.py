@@ -16,6 +16,8 @@ from tailrace.storage.producers.producer_state import CompletedTransaction
 ABORTED_MAGIC = b"TRAT\x00\x01"
 _TRANSACTION = struct.Struct("<qqqq")
 _CHECKSUM = struct.Struct("<I")
+BEHIND_COPY = 2**63 - 1
+"""Stands for the offset of a marker that is behind the end of a copy of a part of a log."""
 
 
 class AbortedTransaction(Struct, frozen=True):
@@ -25,7 +27,7 @@ class AbortedTransaction(Struct, frozen=True):
     first_offset: int
     """The first offset of the first batch."""
     last_offset: int
-    """The offset of the marker."""
+    """The offset of the marker, or BEHIND_COPY."""
     stable_offset: int = -1
     """The offset up to which every transaction was decided as of the marker. A transaction with a later marker begins
     there or later."""
@@ -65,4 +67,5 @@ def facts_of(transactions: Sequence[AbortedTransaction]) -> AbortedFacts | None:
     if not transactions:
         return None
     checksum = crc32c.crc32c(encode_aborted(transactions)[: -_CHECKSUM.size])
-    return AbortedFacts(len(transactions), checksum, min(each.first_offset for each in transactions))
+    foretold = sum(each.last_offset == BEHIND_COPY for each in transactions)
+    return AbortedFacts(len(transactions), checksum, min(each.first_offset for each in transactions), foretold)

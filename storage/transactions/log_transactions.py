@@ -3,11 +3,14 @@
 Which transactions are open is part of the states of producers. This object adds which transactions have ended although
 their markers may not be committed yet, and which transactions were aborted. All of it is a function of the log: it is
 derived again from the segments whenever what is noted about them is missing, damaged or in doubt.
+
+A copy of a part of a log, on a shelf, may end before the markers of its transactions. Whoever fills it foretells which
+of them are aborted. Only the copy's own files tell that later.
 """
 
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from itertools import takewhile
 from operator import attrgetter
@@ -17,15 +20,23 @@ from msgspec.structs import replace
 from tailrace.protocol.batches.record_batch import BatchHeader
 from tailrace.protocol.batches.transaction_markers import is_marker, marker_of
 from tailrace.protocol.error_codes import KafkaError
-from tailrace.runtime.files import Buffer, Files
+from tailrace.runtime.files import Buffer, File, Files
 from tailrace.storage.directory.layout import Kind, file_name
 from tailrace.storage.manifest.manifest import UNKNOWN_ABORTED, AbortedFacts
 from tailrace.storage.producers.producer_snapshots import ProducerSnapshots
 from tailrace.storage.producers.producer_state import CompletedTransaction, ProducerStates
 from tailrace.storage.segments.sealed_segment import SealedSegment
 from tailrace.storage.segments.segment_list import Segment, Segments
+from tailrace.storage.segments.segment_recovery import LogDamagedError
 
-from .aborted_transactions import AbortedTransaction, aborted_of, decode_aborted, encode_aborted, facts_of
+from .aborted_transactions import (
+    BEHIND_COPY,
+    AbortedTransaction,
+    aborted_of,
+    decode_aborted,
+    encode_aborted,
+    facts_of,
+)
 
 CACHED_SEGMENTS_MAX = 8
 """The number of sealed segments whose aborted transactions are kept in memory."""
@@ -45,14 +56,17 @@ class LogTransactions:
         "_closed",
         "_directory",
         "_doubtful_end",
+        "_doubtful_from",
         "_ended",
         "_files",
+        "_foretold",
         "_is_known",
         "_open_base",
         "_producers",
         "_segments",
         "_snapshots",
         "_unstable",
+        "_unsynced",
     )
 
     def __init__(
@@ -95,8 +109,16 @@ class LogTransactions:
         self._aborted: list[AbortedTransaction] | None = None
         """The aborted transactions of the open segment, in the order of their markers. None means that they must be
         read: from the file that `_closed` describes, or from the segment."""
+        self._foretold: dict[int, int] = {}
+        """The open transactions that will be aborted, in a copy: the first offset here, by producer id."""
+        self._unsynced: set[int] = set()
+        """The bases of sealed segments whose files alone tell what was foretold, and may not be on the disk."""
+        unknown = [segment.base for segment in segments.sealed if segment.facts.aborted == UNKNOWN_ABORTED]
+        self._doubtful_from: int | None = min(unknown, default=None)
         if open_segment.base in completed:
             self._aborted = aborted_of(completed[open_segment.base])
+            if open_segment.size and self._doubtful_from is None:
+                self._doubtful_from = open_segment.base
         for segment in segments.sealed:
             if segment.base in completed and segment.facts.aborted == UNKNOWN_ABORTED:
                 self._keep(segment, aborted_of(completed[segment.base]))
@@ -138,7 +160,7 @@ class LogTransactions:
                     continue
                 if _add_overlapping(found, self._of_sealed(sealed), start, end):
                     return sorted(found, key=_by_first)
-        _add_overlapping(found, self._of_open(), start, end)
+        _add_overlapping(found, self._of_open() + self._behind(), start, end)
         return sorted(found, key=_by_first)
 
     # changes
@@ -161,24 +183,31 @@ class LogTransactions:
         if completed.first_offset in self._unstable:
             self._unstable[completed.first_offset] = completed.last_offset
         if not completed.is_commit:
-            self._on_aborted(completed)
+            self._load_before_change()
+            if self._aborted is not None:
+                self._aborted += aborted_of([completed])
+            self._foretold.pop(completed.producer_id, None)
 
-    def _on_aborted(self, completed: CompletedTransaction) -> None:
+    def _load_before_change(self) -> None:
+        """Reads the file of the open segment before what the manifest says of it is not true any more.
+
+        If the file cannot be read, the segment is read when needed.
+        """
         if self._aborted is None:
-            self._aborted = self._read(self._open_base, self._closed)
-            # What the manifest says is not true any more. If the file cannot be read, the segment is read when needed.
+            self._aborted = self._read_open()
             self._closed = UNKNOWN_ABORTED
-        if self._aborted is not None:
-            self._aborted += aborted_of([completed])
 
     def write_open(self) -> AbortedFacts | None:
         """Writes the file of the open segment as it is, and returns what the manifest must say about it."""
-        return self._closed if self._aborted is None else self._write(self._open_base, self._aborted)
+        return self._closed if self._aborted is None else self._write(self._open_base, self._aborted + self._behind())
 
     def on_rolled(self, base: int) -> None:
         """Notes that the open segment was sealed, and that the segment with this base is the open one."""
         if self._aborted is not None:
-            self._cache_it(self._open_base, self._aborted)
+            aborted = self._aborted + self._behind()
+            self._cache_it(self._open_base, aborted)
+            if any(each.last_offset == BEHIND_COPY for each in aborted):
+                self._unsynced.add(self._open_base)
         self._begin(base)
 
     def _begin(self, base: int) -> None:
@@ -197,8 +226,17 @@ class LogTransactions:
             aborted = self._read(base, first.facts.aborted) if aborted is None else aborted
         self._aborted = None if aborted is None else [each for each in aborted if each.last_offset < end]
         self._open_base, self._closed = base, UNKNOWN_ABORTED
+        opened, behind = producers.open_transactions, aborted or ()
+        self._foretold = {
+            each.producer_id: each.first_offset
+            for each in (*behind, *self._behind())
+            if each.last_offset == BEHIND_COPY and each.producer_id in opened and each.first_offset < end
+        }
+        if self._doubtful_from is None or self._doubtful_from > base:
+            self._doubtful_from = base
         for each in [each for each in self._cache if each >= base]:
             del self._cache[each]
+        self._unsynced = {each for each in self._unsynced if each < base}
         if self._ended is not None:
             self._ended = {each: some for each, some in self._ended.items() if each < base}
         self._doubtful_end = min(self._doubtful_end, end)
@@ -215,8 +253,10 @@ class LogTransactions:
     def on_started_over(self, producers: ProducerStates) -> None:
         """Notes that all segments were removed, and that the log begins again with these states of producers."""
         self._cache.clear()
+        self._unsynced.clear()
         self._unstable.clear()
-        self._ended, self._doubtful_end = None, _NOWHERE
+        self._foretold.clear()
+        self._ended, self._doubtful_end, self._doubtful_from = None, _NOWHERE, None
         self._begin(self._segments.open.base)
         self.on_producers(producers, is_known=True)
 
@@ -240,6 +280,44 @@ class LogTransactions:
         for each in old:
             self._cache.pop(each.base, None)
         return self._write(old[0].base, aborted)
+
+    # copies that may end before markers
+
+    def foretell(self, first_offsets: Mapping[int, int]) -> None:
+        """Notes which of the open transactions will be aborted, in a copy that may end before their markers.
+
+        `first_offsets` are those of the last aborted transaction of each producer in what was appended just now.
+        """
+        producers = self._producers
+        for producer_id, first_offset in producers.open_transactions.items():
+            known = first_offsets.get(producer_id)
+            if known is not None and known > producers.marker_offset(producer_id):
+                self._load_before_change()
+                self._foretold[producer_id] = first_offset
+
+    def on_producers_forgotten(self) -> None:
+        """Notes that a copy forgets its producers, before the open segment is sealed."""
+        self._aborted = self._of_open() + self._behind()
+        self._foretold.clear()
+        self._unstable.clear()
+
+    def unsynced_files(self) -> list[File]:
+        """Returns the files that must reach the disk before others rely on a copy. Raises OSError."""
+        return [self._files.open(self._path(base)) for base in sorted(self._unsynced)]
+
+    def on_synced(self) -> None:
+        """Notes that the files that `unsynced_files` has returned are on the disk."""
+        self._unsynced.clear()
+
+    @property
+    def doubtful_from(self) -> int | None:
+        """The offset from which a copy may have lost what was foretold; None if it has not."""
+        producers = self._producers
+        has_transactions = bool(producers.open_transactions) or producers.has_markers_from(0)
+        return self._doubtful_from if has_transactions else None
+
+    def _behind(self) -> list[AbortedTransaction]:
+        return [AbortedTransaction(each, first, BEHIND_COPY, first) for each, first in self._foretold.items()]
 
     # what is derived again
 
@@ -276,9 +354,26 @@ class LogTransactions:
 
     def _of_open(self) -> list[AbortedTransaction]:
         if self._aborted is None:
-            found = self._read(self._open_base, self._closed)
-            self._aborted = aborted_of(self._completed_in(self._segments.open)) if found is None else found
+            found = self._read_open()
+            if found is None:
+                self._check_derivable(self._open_base, self._closed)
+                found = aborted_of(self._completed_in(self._segments.open))
+            self._aborted = found
         return self._aborted
+
+    def _read_open(self) -> list[AbortedTransaction] | None:
+        found = self._read(self._open_base, self._closed)
+        if found is None:
+            return None
+        opened = self._producers.open_transactions
+        behind = {each.producer_id: each.first_offset for each in found if each.last_offset == BEHIND_COPY}
+        self._foretold |= {each: first for each, first in behind.items() if each in opened}
+        return [each for each in found if each.last_offset != BEHIND_COPY]
+
+    def _check_derivable(self, base: int, facts: AbortedFacts | None) -> None:
+        """Raises LogDamagedError if the batches of the segment do not tell what a lost file told."""
+        if facts is not None and facts.foretold:
+            raise LogDamagedError(f"{self._path(base)} is damaged, and only this file tells what was aborted")
 
     def _of_sealed(self, segment: SealedSegment) -> list[AbortedTransaction]:
         facts = segment.facts.aborted
@@ -292,6 +387,7 @@ class LogTransactions:
         if found is not None:
             self._cache_it(segment.base, found)
             return found
+        self._check_derivable(segment.base, facts)
         found = aborted_of(self._completed_in(segment))
         self._keep(segment, found)
         return found

@@ -253,9 +253,12 @@ class ReplicaVerification:
             try:
                 found = decode_aborted(self._files.read(self._path(name)))
             except FileNotFoundError:
+                found = None
+            if stated is not None and stated.foretold and (found is None or facts_of(found) != stated):
+                yield self._damage(name, "is not the one that the manifest names, and nothing else tells what it told")
+            elif not self._files.exists(self._path(name)):
                 yield self._note(name, f"is missing; {_REREAD}")
-                continue
-            if found is None or facts_of(found) != stated:
+            elif found is None or facts_of(found) != stated:
                 # The file is not synced, so an older or a torn one may be there after a crash.
                 yield self._note(name, f"is not the one that the manifest names; {_REREAD}")
 

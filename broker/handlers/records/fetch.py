@@ -357,12 +357,17 @@ class Fetch:
     async def _read_through(self, part: ShelvedPart, *, at_least_one: bool) -> None:
         replica, offset, epoch = part.replica, part.wanted.fetch_offset, part.replica.spec.epoch
         try:
-            records = await self._host.shelf_reads.read(replica, offset, part.bytes_max, part.end)
+            records, aborted = await self._host.shelf_reads.read(replica, offset, part.bytes_max, part.end)
             replica.check_leads(epoch)
             if len(records) <= part.bytes_max or at_least_one:
                 part.data.records = records
+                if self._reads_committed:
+                    part.data.aborted_transactions = [AbortedTransaction(*each) for each in aborted]
             if not records and offset < (log_start := replica.log.log_start) < part.end:
-                part.data.records = replica.read(log_start, part.bytes_max, part.end, at_least_one=at_least_one) or b""
+                found = replica.read(log_start, part.bytes_max, part.end, at_least_one=at_least_one)
+                part.data.records = found or b""
+                if found is not None and self._reads_committed:
+                    part.data.aborted_transactions = _aborted_in(replica, found, log_start, part.end)
         except KafkaError as error:
             part.data.error_code = error.code
 

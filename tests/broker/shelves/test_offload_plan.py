@@ -96,8 +96,8 @@ def test_segments_move_to_the_last_shelf_one_after_the_other() -> None:
     assert next_step(partition(both(0, 100), log=log)) == Fill(0, 200, (ONE, TWO))
 
 
-@pytest.mark.parametrize("limit", ["high_watermark", "synced_end"])
-def test_uncommitted_or_unsynced_segments_do_not_move(limit: str) -> None:
+@pytest.mark.parametrize("limit", ["high_watermark", "synced_end", "stable_end"])
+def test_uncommitted_unsynced_or_undecided_segments_do_not_move(limit: str) -> None:
     for end, step in ((99, None), (100, Fill(0, 100, (ONE, TWO))), (199, Fill(0, 100, (ONE, TWO)))):
         assert next_step(partition(both(0, 0), log=segments(0, 100, 200), **{limit: end})) == step
 

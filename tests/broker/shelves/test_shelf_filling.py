@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 import trio
 from msgspec.structs import replace
-from shelf_bench import BATCH_BYTES, BATCHES, END, HERE, LEADER, NOW, OTHER, keeper_of, produce, shelf_bench
+from shelf_bench import BATCH_BYTES, BATCHES, END, HERE, LEADER, NOW, OTHER, Bench, keeper_of, produce, shelf_bench
 from simulation.files import SimulatedFile
 from structlog.testing import capture_logs
+from transacting import write_data, write_marker
 
 from tailrace.broker.shelves import shelf_filling, shelf_portions
 from tailrace.cluster.specs import Shelf
@@ -284,3 +285,87 @@ async def test_after_an_unclean_election_a_copy_is_truncated_to_its_confirmed_en
         assert (await after.fill(8)).end == 8, "a new process does not know from which epoch the copy is"
         assert (await after.fill()).end == END
         assert await after.content_here() == bench.content
+
+
+# transactions
+
+
+async def _aborted(bench: Bench, start: int, end: int) -> list[tuple[int, int]]:
+    response = await bench.read(start, end)
+    assert response.error_code == 0, response.error_message
+    return [(each.producer_id, each.first_offset) for each in response.aborted]
+
+
+def _transactions(bench: Bench) -> int:
+    """Writes three transactions, and returns an offset within all of them. The first two will be aborted."""
+    replica = bench.running.replica("t")
+    for producer in (7, 8, 9):
+        write_data(replica, producer, b"a")
+    write_marker(replica, 8)
+    write_data(replica, 8, b"b")
+    within = write_data(replica, -1, b"c") + 1
+    write_data(replica, 7, b"d")
+    for producer in (7, 8, 9):
+        write_marker(replica, producer, is_commit=producer != 7)
+    return within
+
+
+async def test_a_copy_knows_what_was_aborted_by_markers_behind_its_end(autojump_clock: object) -> None:
+    async with shelf_bench() as bench:
+        within = _transactions(bench)
+        assert (await bench.fill(within)).end == within
+        assert await _aborted(bench, 0, within) == [(7, END), (8, END + 1)]
+        again = bench.after(bench.files.crash("synced"))
+        assert await _aborted(again, 0, within) == [(7, END), (8, END + 1)]
+        end = bench.running.replica("t").log.log_end
+        assert (await again.fill(end)).end == end
+        assert await _aborted(again, 0, within) == [(7, END), (8, END + 1)]
+        assert await _aborted(again, within, end) == [(7, within)]
+
+
+async def test_a_copy_gets_nothing_of_a_transaction_that_is_open(autojump_clock: object) -> None:
+    async with shelf_bench() as bench:
+        replica = bench.running.replica("t")
+        write_data(replica, -1, b"a")
+        write_data(replica, 7, b"b")
+        write_data(replica, -1, b"c")
+        assert (await bench.fill(END + 3)).end == END + 1
+        write_marker(replica, 7)
+        assert (await bench.fill(END + 3)).end == END + 3
+        assert await _aborted(bench, 0, END + 3) == [(7, END + 1)]
+
+
+@pytest.mark.parametrize("keep", ["synced", "all"])
+async def test_a_crash_while_a_copy_is_filled_loses_no_aborted_transaction(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch, keep: Any
+) -> None:
+    async with shelf_bench() as bench:
+        within = _transactions(bench)
+        finish = shelf_filling.ShelfFilling._finish
+
+        async def stop(self: shelf_filling.ShelfFilling, key: Any, end: int) -> None:
+            raise OSError("the process is killed")
+
+        monkeypatch.setattr(shelf_filling.ShelfFilling, "_finish", stop)
+        assert (await bench.fill(within)).error_code != 0
+        monkeypatch.setattr(shelf_filling.ShelfFilling, "_finish", finish)
+        again = bench.after(bench.files.crash(keep))
+        assert (await again.fill(within)).end == within
+        assert await _aborted(again, 0, within) == [(7, END), (8, END + 1)]
+
+
+async def test_a_copy_without_its_aborted_transactions_is_damaged_and_repaired(autojump_clock: object) -> None:
+    async with shelf_bench() as bench:
+        within = _transactions(bench)
+        assert (await bench.fill(within)).end == within
+        bench.name(end=within)
+        again = bench.after(bench.files.crash("all"))
+        directory = again.logs.directory(again.key)
+        names = [each for each in again.files.list(directory) if each.endswith(".aborted")]
+        assert len(names) == 1
+        again.files.remove(f"{directory}/{names[0]}")
+        assert (await again.read(0, within)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert again.key in again.keeper.copies.damaged
+        await again.keeper.repair.repair(again.key)
+        assert again.key not in again.keeper.copies.damaged
+        assert await _aborted(again, 0, within) == [(7, END), (8, END + 1)]

@@ -6,7 +6,7 @@ import pytest
 from batch_samples import header_of, make_batch
 
 from tailrace.broker.peers.peer_codec import DamagedBatchError
-from tailrace.broker.shelves.shelf_portions import portion_of, runs_of, with_rising_epochs
+from tailrace.broker.shelves.shelf_portions import NOTHING, aborted_firsts, portion_of, runs_of, with_rising_epochs
 from tailrace.protocol.batches.control_batches import bridge
 from tailrace.protocol.batches.record_batch import iterate
 from tailrace.protocol.ids import Epoch
@@ -66,3 +66,10 @@ def test_a_run_has_one_epoch_and_ends_with_a_control_batch() -> None:
     assert b"".join(data for data, _ in runs) == portion[0]
     assert header_of(bytes(runs[1][0])).base_offset == 6
     assert list(runs_of((memoryview(b""), ()))) == []
+
+
+def test_only_transactions_that_begin_in_the_portion_are_foretold() -> None:
+    portion = portion_of(_records(3, 4, 5), 3, 3, 9)
+    aborted = [(7, 1), (7, 4), (7, 6), (8, 2), (9, 6)]
+    assert aborted_firsts(portion, aborted) == {7: 4, 8: 2}
+    assert aborted_firsts(NOTHING, aborted) == {}

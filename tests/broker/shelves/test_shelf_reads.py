@@ -24,7 +24,7 @@ from tailrace.cluster.specs import Endpoint, Shelf, SpuSpec
 from tailrace.protocol.apis import Api
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId
-from tailrace.protocol.internal.read_shelf import ReadShelfRequest, ReadShelfResponse
+from tailrace.protocol.internal.read_shelf import AbortedOnShelf, ReadShelfRequest, ReadShelfResponse
 from tailrace.runtime.network import Address
 
 FIRST, SECOND, AWAY = map(SpuId, (4, 5, 6))
@@ -83,7 +83,7 @@ def with_records(spu: int, request: ReadShelfRequest) -> ReadShelfResponse:
 
 async def test_a_store_of_the_shelf_that_has_the_offset_is_asked_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     stores, replica = Stores(monkeypatch, with_records), await replica_with_shelves()
-    assert await stores.reader.read(replica, 12, 500, COMMITTED) == b"4:12"
+    assert (await stores.reader.read(replica, 12, 500, COMMITTED)).records == b"4:12"
     ((_, request),) = stores.asked
     expected = ReadShelfRequest(replica.spec.topic_id, replica.partition, 10, 20, 12, 500)
     assert request == expected
@@ -93,14 +93,14 @@ async def test_an_offline_store_is_not_asked(monkeypatch: pytest.MonkeyPatch) ->
     stores, replica = Stores(monkeypatch, with_records), await replica_with_shelves()
     replica.spec = replace(replica.spec, shelves=(Shelf(21, 35, (AWAY, SECOND)),))  # AWAY would be asked first
     with capture_logs() as logs:
-        assert await stores.reader.read(replica, 25, 500, COMMITTED) == b"5:25"
+        assert (await stores.reader.read(replica, 25, 500, COMMITTED)).records == b"5:25"
     assert (stores.asked_spus(), logs) == ([SECOND], [])
 
 
 async def test_a_leader_that_is_also_a_store_reads_its_own_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     stores, replica = Stores(monkeypatch, with_records), await replica_with_shelves()
     replica.spec = replace(replica.spec, shelves=(Shelf(0, 35, (AWAY, HERE)),))
-    assert await stores.reader.read(replica, 25, 500, COMMITTED) == b"1:25"
+    assert (await stores.reader.read(replica, 25, 500, COMMITTED)).records == b"1:25"
     stores.answers = lambda _, request: ReadShelfResponse(ErrorCode.KAFKA_STORAGE_ERROR, "damaged")
     with pytest.raises(KafkaError, match="on a shelf of SPUs 6, 1"):
         await stores.reader.read(replica, 25, 500, COMMITTED)
@@ -108,8 +108,8 @@ async def test_a_leader_that_is_also_a_store_reads_its_own_copy(monkeypatch: pyt
 
 async def test_stores_are_not_asked_for_offsets_in_the_log_or_deleted_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     stores, replica = Stores(monkeypatch, with_records), await replica_with_shelves(shelved_from=5)
-    assert await stores.reader.read(replica, LOG_START, 500, COMMITTED) == b""
-    assert await stores.reader.read(replica, 4, 500, COMMITTED) == b""
+    assert (await stores.reader.read(replica, LOG_START, 500, COMMITTED)).records == b""
+    assert (await stores.reader.read(replica, 4, 500, COMMITTED)).records == b""
     assert stores.asked == []
 
 
@@ -127,7 +127,7 @@ async def test_the_next_store_is_asked_if_one_fails(
         return failure
 
     stores, replica = Stores(monkeypatch, answers), await replica_with_shelves()
-    assert await stores.reader.read(replica, 3, 500, COMMITTED) in (b"4:3", b"5:3")
+    assert (await stores.reader.read(replica, 3, 500, COMMITTED)).records in (b"4:3", b"5:3")
     assert sorted(stores.asked_spus()) == [FIRST, SECOND]
 
 
@@ -148,7 +148,7 @@ async def test_a_gap_at_the_end_of_a_shelf_is_skipped(monkeypatch: pytest.Monkey
         return ReadShelfResponse() if request.base == 10 else with_records(spu, request)
 
     stores, replica = Stores(monkeypatch, answers), await replica_with_shelves()
-    assert await stores.reader.read(replica, 15, 500, COMMITTED) == b"5:20"
+    assert (await stores.reader.read(replica, 15, 500, COMMITTED)).records == b"5:20"
 
 
 async def test_nothing_is_read_beyond_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +156,7 @@ async def test_nothing_is_read_beyond_the_end(monkeypatch: pytest.MonkeyPatch) -
         return ReadShelfResponse()
 
     stores, replica = Stores(monkeypatch, answers), await replica_with_shelves()
-    assert await stores.reader.read(replica, 12, 500, 15) == b""
+    assert (await stores.reader.read(replica, 12, 500, 15)).records == b""
     assert [(each.offset, each.end) for _, each in stores.asked] == [(12, 15)]
 
 
@@ -187,3 +187,11 @@ async def test_only_few_requests_are_in_flight(monkeypatch: pytest.MonkeyPatch, 
         await trio.testing.wait_all_tasks_blocked()
         assert len(stores.asked) == AT_ONCE_MAX
         nursery.cancel_scope.cancel()
+
+
+async def test_what_was_aborted_comes_with_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answers(spu: int, request: ReadShelfRequest) -> ReadShelfResponse:
+        return ReadShelfResponse(records=b"records", aborted=[AbortedOnShelf(7, 11), AbortedOnShelf(8, 12)])
+
+    stores, replica = Stores(monkeypatch, answers), await replica_with_shelves()
+    assert await stores.reader.read(replica, 12, 500, COMMITTED) == (b"records", [(7, 11), (8, 12)])

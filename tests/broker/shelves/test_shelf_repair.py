@@ -39,8 +39,8 @@ async def test_the_only_copy_is_kept_until_the_leader_can_replace_it(
         assert [(each["event"], each["is_only_copy"]) for each in logs] == [("shelf_damaged", True)]
         fetch = shelf_filling.fetch_portion
 
-        async def fetch_nothing(*arguments: object) -> shelf_portions.Portion:
-            return shelf_portions.NOTHING
+        async def fetch_nothing(*arguments: object) -> tuple[shelf_portions.Portion, shelf_portions.AbortedFirsts]:
+            return shelf_portions.NOTHING, {}
 
         monkeypatch.setattr(shelf_filling, "fetch_portion", fetch_nothing)
         response = await bench.fill()

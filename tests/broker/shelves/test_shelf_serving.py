@@ -79,12 +79,13 @@ async def test_a_replacement_is_not_made_from_a_segment_with_damaged_headers(
 
         async def read_through(
             spus: Any, leader: Any, spec: PartitionSpec, offset: int, end: int
-        ) -> shelf_portions.Portion:
+        ) -> tuple[shelf_portions.Portion, shelf_portions.AbortedFirsts]:
             if has_others:
                 return await fetch(spus, leader, spec, offset, end)
             response = await bench.read(offset, end)
             records = memoryview(response.records)
-            return shelf_portions.portion_of(records, spec.epoch, offset, end) if records else shelf_portions.NOTHING
+            nothing = shelf_portions.NOTHING
+            return shelf_portions.portion_of(records, spec.epoch, offset, end) if records else nothing, {}
 
         async def rest_after(count: int) -> None:
             pass
