@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tailrace.broker.controller_link.mirror_updater import MirrorUpdater
-from tailrace.broker.coordination import coordinated_partition, last_records
+from tailrace.broker.coordination import coordinated_partition, folded_records
 from tailrace.broker.coordination.coordinated_partition import CoordinatedPartition, _Committing
 from tailrace.broker.coordination.coordinator_output import CoordinatorOutput
 from tailrace.broker.groups.classic.classic_group import ClassicGroup
@@ -61,8 +61,8 @@ def ignores_tombstones(patch: pytest.MonkeyPatch) -> None:
         original(body, count, last)
         last.update((key, before.get(key)) for key, value in last.items() if value is None)
 
-    original = last_records.keep_last  # type: ignore[attr-defined]
-    patch.setattr(last_records, "keep_last", keep_last)
+    original = folded_records.keep_last  # type: ignore[attr-defined]
+    patch.setattr(folded_records, "keep_last", keep_last)
 
 
 # classic groups
