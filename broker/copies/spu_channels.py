@@ -1,7 +1,8 @@
 """Keeps connections to the other SPUs, for requests that are frequent. `SpuRequests` connects for each request instead.
 
 A channel is one connection to one SPU. Requests follow each other on it without waiting for responses, which arrive in
-the same order. It speaks Kafka's protocol, and asks each SPU for its API versions first, so that SPUs of different
+the same order. A response that takes long delays those behind it, so that an SPU gets a few channels when all are busy.
+A channel speaks Kafka's protocol, and asks each SPU for its API versions first, so that SPUs of different
 versions understand each other while a cluster is upgraded.
 
 A channel connects when it has a request. If the connection breaks, the requests in flight fail: only their senders know
@@ -32,8 +33,10 @@ from tailrace.runtime.network import Connection, Network, receive_some
 
 from .spu_requests import public_address
 
+CHANNELS_MAX = 8
+"""How many connections one purpose has to one SPU."""
 REQUESTS_MAX = 1000
-"""The number of unanswered requests to one SPU at which further ones are refused."""
+"""The number of unanswered requests on each channel to one SPU at which further ones are refused."""
 CONNECT_SECONDS_MAX = 5.0
 IDLE_SECONDS_MAX = 60.0
 """How long a connection without requests stays open."""
@@ -66,18 +69,25 @@ class _Request(Struct, eq=False):
 class SpuChannels:
     """The channels of one purpose to all other SPUs.
 
-    A slow request delays those behind it. Purposes that may wait for each other need channels of their own.
+    Purposes that may wait for each other need channels of their own.
     """
 
     def __init__(
-        self, client_id: str, cluster: Cluster, network: Network, chance: Chance, nursery: trio.Nursery
+        self,
+        client_id: str,
+        cluster: Cluster,
+        network: Network,
+        chance: Chance,
+        nursery: trio.Nursery,
+        channels_max: int = CHANNELS_MAX,
     ) -> None:
         self._client_id = client_id
         self._cluster = cluster
         self._network = network
         self._chance = chance
         self._nursery = nursery
-        self._channels: dict[SpuId, _Channel] = {}
+        self._channels_max = channels_max
+        self._channels: dict[SpuId, list[_Channel]] = {}
         """The channels that have been used of late."""
 
     async def send(self, spu: SpuId, api: Api, make: MakeRequest, seconds: float) -> tuple[int, Any]:
@@ -88,12 +98,7 @@ class SpuChannels:
         """
         if public_address(self._cluster, spu) is None:
             raise OSError(f"SPU {spu} is offline or not registered")
-        channel = self._channels.get(spu)
-        if channel is None:
-            channel = self._channels[spu] = _Channel(
-                spu, self._client_id, self._cluster, self._network, self._chance, partial(self._channels.pop, spu)
-            )
-            self._nursery.start_soon(channel.run)
+        channel = self._channel_to(spu)
         request = _Request(api, make)
         channel.add(request)
         with trio.move_on_after(seconds):
@@ -108,6 +113,23 @@ class SpuChannels:
             raise TimeoutError(f"SPU {spu} did not respond within {seconds:g} s")
         return request.version, request.response
 
+    def _channel_to(self, spu: SpuId) -> "_Channel":
+        """Returns an idle channel, a new one, or the one with the fewest requests."""
+        channels = self._channels.setdefault(spu, [])
+        channel = min(channels, key=lambda each: each.unanswered, default=None)
+        if channel is None or (channel.unanswered and len(channels) < self._channels_max):
+            channel = _Channel(
+                spu, self._client_id, self._cluster, self._network, self._chance, partial(self._on_idle, spu)
+            )
+            channels.append(channel)
+            self._nursery.start_soon(channel.run)
+        return channel
+
+    def _on_idle(self, spu: SpuId, channel: "_Channel") -> None:
+        self._channels[spu].remove(channel)
+        if not self._channels[spu]:
+            del self._channels[spu]
+
 
 class _Channel:
     """The connection to one SPU, and the requests to it."""
@@ -119,7 +141,7 @@ class _Channel:
         cluster: Cluster,
         network: Network,
         chance: Chance,
-        on_idle: Callable[[], object],
+        on_idle: Callable[["_Channel"], None],
     ) -> None:
         self._spu = spu
         self._client_id = client_id
@@ -136,9 +158,14 @@ class _Channel:
         """The open connection that knows the API versions of the other SPU."""
         self._added = trio.Event()
 
+    @property
+    def unanswered(self) -> int:
+        """The number of requests without a response."""
+        return len(self._unsent) + len(self._sent)
+
     def add(self, request: _Request) -> None:
-        if len(self._unsent) + len(self._sent) >= REQUESTS_MAX:
-            raise OSError(f"{REQUESTS_MAX} requests wait for SPU {self._spu}")
+        if self.unanswered >= REQUESTS_MAX:
+            raise OSError(f"{REQUESTS_MAX} requests wait for SPU {self._spu} on each connection")
         if self._serving is not None:
             self._send(self._serving, request)
         else:
@@ -169,7 +196,7 @@ class _Channel:
                     failures += 1
                 await trio.sleep(spread_pause_seconds(failures, self._chance))
         finally:
-            self._on_idle()
+            self._on_idle(self)
             self._fail_all("this SPU does not wait any longer")
 
     async def _has_requests(self) -> bool:

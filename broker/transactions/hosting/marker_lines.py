@@ -8,7 +8,7 @@ import heapq
 import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -24,6 +24,8 @@ from tailrace.protocol.messages.write_txn_markers import (
 )
 
 MARKERS_PER_REQUEST_MAX = 2000
+TROUBLED_SECONDS = 10.0
+"""For how long a partition counts as troubled after it could not write a marker."""
 TRANSACTION_VERSION_FROM = 2
 """The first version of WriteTxnMarkers that says by which version of the protocol the transaction ended."""
 UNKNOWN_SECONDS_MIN = 1.0
@@ -51,10 +53,23 @@ class WaitingMarker(Struct, eq=False):
     """When the cluster was first seen without the partition."""
 
 
+class Line(NamedTuple):
+    """Identifies a line of markers.
+
+    A request gets its response when all its markers are committed, or have timed out. So the partitions that lack
+    replicas have lines of their own, and do not delay the others.
+    """
+
+    spu: SpuId
+    is_troubled: bool
+
+
 class MarkerLines:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._lines: dict[SpuId, deque[WaitingMarker]] = {}
+        self._troubled_until: dict[TopicPartition, float] = {}
+        """The partitions that could not write a marker of late."""
+        self._lines: dict[Line, deque[WaitingMarker]] = {}
         self._resting: list[tuple[float, int, WaitingMarker]] = []
         """A heap of the markers that are tried again later, and when."""
         self._sequence = itertools.count()
@@ -69,8 +84,8 @@ class MarkerLines:
         """When the next resting marker is due; None if none rests."""
         return self._resting[0][0] if self._resting else None
 
-    def add(self, marker: WaitingMarker, now: float) -> SpuId | None:
-        """Puts the marker into the line of its leader, which is returned; without a leader the marker is not added."""
+    def add(self, marker: WaitingMarker, now: float) -> Line | None:
+        """Puts the marker into a line for its leader, which is returned; without a leader the marker is not added."""
         found = self._cluster.partition(*marker.partition)
         if found is None:
             marker.unknown_since = now if marker.unknown_since is None else marker.unknown_since
@@ -78,15 +93,17 @@ class MarkerLines:
         marker.unknown_since = None
         if found.leader == NO_LEADER:
             return None
-        self._lines.setdefault(found.leader, deque()).append(marker)
-        return found.leader
+        line = Line(found.leader, self._troubled_until.get(marker.partition, now) > now)
+        self._lines.setdefault(line, deque()).append(marker)
+        return line
 
     def is_gone(self, marker: WaitingMarker, now: float) -> bool:
         """Returns whether the partition of the marker does not exist any more."""
         return marker.unknown_since is not None and now - marker.unknown_since >= UNKNOWN_SECONDS_MIN
 
     def rest(self, marker: WaitingMarker, until: float) -> None:
-        """Keeps the marker until the time comes at which to try again."""
+        """Keeps a marker that could not be written until the time comes at which to try again."""
+        self._troubled_until[marker.partition] = until + TROUBLED_SECONDS
         heapq.heappush(self._resting, (until, next(self._sequence), marker))
 
     def take_rested(self, now: float) -> list[WaitingMarker]:
@@ -94,35 +111,37 @@ class MarkerLines:
         due = []
         while self._resting and self._resting[0][0] <= now:
             due.append(heapq.heappop(self._resting)[2])
+        if not self._resting:  # the table is small enough to be looked through after the last one
+            self._troubled_until = {each: until for each, until in self._troubled_until.items() if until > now}
         return due
 
-    def take(self, spu: SpuId) -> list[WaitingMarker]:
-        """Takes out the next markers for an SPU, as many as one request has. No partition gets two of one producer."""
-        line = self._lines.get(spu)
+    def take(self, key: Line) -> list[WaitingMarker]:
+        """Takes out the next markers of a line, as many as one request has. No partition gets two of one producer."""
+        line = self._lines.get(key)
         taken: list[WaitingMarker] = []
-        keys = set()
+        places = set()
         while line and len(taken) < MARKERS_PER_REQUEST_MAX:
-            key = line[0].producer_id, line[0].partition
-            if key in keys:
+            place = line[0].producer_id, line[0].partition
+            if place in places:
                 break
-            keys.add(key)
+            places.add(place)
             taken.append(line.popleft())
         if line is not None and not line:
-            del self._lines[spu]
+            del self._lines[key]
         return taken
 
-    def has_line(self, spu: SpuId) -> bool:
-        """Returns whether markers wait for the SPU."""
-        return spu in self._lines
+    def has_line(self, key: Line) -> bool:
+        """Returns whether markers wait in the line."""
+        return key in self._lines
 
     def forget_ended(self) -> None:
         """Removes the markers of coordinators that have ended."""
-        for spu, line in list(self._lines.items()):
+        for key, line in list(self._lines.items()):
             kept = deque(marker for marker in line if not marker.owner.is_over)
             if kept:
-                self._lines[spu] = kept
+                self._lines[key] = kept
             else:
-                del self._lines[spu]
+                del self._lines[key]
         self._resting = [entry for entry in self._resting if not entry[2].owner.is_over]
         heapq.heapify(self._resting)
 

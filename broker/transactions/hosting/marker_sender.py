@@ -24,7 +24,7 @@ from tailrace.runtime.backoff import doubled_pause_seconds
 from tailrace.runtime.chance import Chance
 from tailrace.runtime.logs import FilteringBoundLogger
 
-from .marker_lines import TRANSACTION_VERSION_FROM, MarkerLines, WaitingMarker, outcomes, request_of
+from .marker_lines import TRANSACTION_VERSION_FROM, Line, MarkerLines, WaitingMarker, outcomes, request_of
 from .transaction_coordination import SendToSpu
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Owner: TypeAlias = CoordinatorHost[TransactionCoordinator]
 
 REQUESTS_IN_FLIGHT_MAX = 4
-"""How many requests are in flight to one SPU. Further markers wait and share the next request."""
+"""How many requests of one line are in flight. Further markers wait and share the next request."""
 SECONDS_MAX = 40.0
 """How long a request may take; a leader waits 30 s for its followers."""
 PAUSE_SECONDS_MIN = 0.02
@@ -65,8 +65,8 @@ class MarkerSender:
         self._nursery = nursery
         self._logger = logger
         self._lines = MarkerLines(cluster)
-        self._in_flight: Counter[SpuId] = Counter()
-        """The number of tasks that send markers to each SPU."""
+        self._in_flight: Counter[Line] = Counter()
+        """The number of tasks that send the markers of each line."""
         self._waking: trio.CancelScope | None = None
         """The sleep of the task that wakes resting markers; None if there is no such task."""
         self._answered: list[tuple[Sequence[WaitingMarker], WriteTxnMarkersResponse]] = []
@@ -102,30 +102,30 @@ class MarkerSender:
 
     def _line_up(self, markers: Iterable[WaitingMarker]) -> None:
         now = trio.current_time()
-        leaders: set[SpuId] = set()
+        lines: set[Line] = set()
         gone: list[tuple[WaitingMarker, ErrorCode]] = []
         for marker in markers:
-            leader = self._lines.add(marker, now)
-            if leader is not None:
-                leaders.add(leader)
+            line = self._lines.add(marker, now)
+            if line is not None:
+                lines.add(line)
             elif self._lines.is_gone(marker, now):
                 gone.append((marker, ErrorCode.NONE))
             else:
                 self._rest(marker, "the partition has no leader at the moment", now)
-        for leader in sorted(leaders):
-            self._start(leader)
+        for line in sorted(lines):
+            self._start(line)
         if gone:
             self._nursery.start_soon(self._report, gone)
 
-    def _start(self, spu: SpuId) -> None:
-        if self._in_flight[spu] < REQUESTS_IN_FLIGHT_MAX and self._lines.has_line(spu):
-            self._in_flight[spu] += 1
-            self._nursery.start_soon(self._write_here if spu == self._own_id else self._send_to, spu)
+    def _start(self, line: Line) -> None:
+        if self._in_flight[line] < REQUESTS_IN_FLIGHT_MAX and self._lines.has_line(line):
+            self._in_flight[line] += 1
+            self._nursery.start_soon(self._write_here if line.spu == self._own_id else self._send_to, line)
 
-    async def _write_here(self, spu: SpuId) -> None:
+    async def _write_here(self, line: Line) -> None:
         """Writes the markers for the partitions that this SPU leads."""
-        self._in_flight[spu] -= 1
-        while markers := self._lines.take(spu):
+        self._in_flight[line] -= 1
+        while markers := self._lines.take(line):
             request = request_of(markers, TRANSACTION_VERSION_FROM)
             self._write_locally(request.markers, partial(self._on_written, markers))
             await trio.lowlevel.checkpoint()
@@ -140,13 +140,13 @@ class MarkerSender:
         answered, self._answered = self._answered, []
         await self._report([each for markers, response in answered for each in outcomes(markers, response)])
 
-    async def _send_to(self, spu: SpuId) -> None:
+    async def _send_to(self, line: Line) -> None:
         """Sends markers to another SPU while there are any for it."""
         api = API_TABLE[ApiKey.WRITE_TXN_MARKERS]
         try:
-            while markers := self._lines.take(spu):
+            while markers := self._lines.take(line):
                 try:
-                    _, response = await self._send_request(spu, api, partial(request_of, markers), SECONDS_MAX)
+                    _, response = await self._send_request(line.spu, api, partial(request_of, markers), SECONDS_MAX)
                 except OSError as error:
                     now = trio.current_time()
                     for marker in markers:
@@ -154,8 +154,8 @@ class MarkerSender:
                 else:
                     await self._report(list(outcomes(markers, response)))
         finally:
-            self._in_flight[spu] -= 1
-        self._start(spu)
+            self._in_flight[line] -= 1
+        self._start(line)
 
     async def _report(self, results: Sequence[tuple[WaitingMarker, ErrorCode]]) -> None:
         """Tells coordinators what became of their markers."""

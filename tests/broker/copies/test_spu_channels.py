@@ -28,13 +28,13 @@ SECONDS = 5.0
 
 
 @asynccontextmanager
-async def _channels(network: MemoryNetwork) -> AsyncIterator[SpuChannels]:
+async def _channels(network: MemoryNetwork, channels_max: int = 1) -> AsyncIterator[SpuChannels]:
     cluster = Cluster()
     endpoints = (Endpoint("PUBLIC", ADDRESS.host, ADDRESS.port),)
     cluster.put_spu(SpuSpec(THERE, endpoints=endpoints))
     cluster.put_spu(SpuSpec(AWAY, endpoints=endpoints, online=False))
     async with trio.open_nursery() as nursery:
-        yield SpuChannels("me", cluster, network, RandomChance(1), nursery)
+        yield SpuChannels("me", cluster, network, RandomChance(1), nursery, channels_max)
         nursery.cancel_scope.cancel()
 
 
@@ -81,6 +81,7 @@ class _Scripted:
 @asynccontextmanager
 async def _scripted(
     versions: tuple[int, int] = (0, METADATA.max_version),
+    channels_max: int = 1,
 ) -> AsyncIterator[tuple[SpuChannels, Callable[[], Awaitable[_Scripted]]]]:
     """Yields channels, and a function that accepts the next connection from them."""
     network = MemoryNetwork()
@@ -91,7 +92,7 @@ async def _scripted(
         await scripted.take()
         return scripted
 
-    async with _channels(network) as channels:
+    async with _channels(network, channels_max) as channels:
         yield channels, accept
 
 
@@ -136,6 +137,33 @@ async def test_requests_do_not_wait_for_the_responses_before_them(autojump_clock
         await trio.testing.wait_all_tasks_blocked()
         assert isinstance(second.outcome, MetadataResponse)
         assert first.outcome.controller_id != second.outcome.controller_id
+
+
+async def test_busy_connections_get_company_up_to_a_limit(autojump_clock: object) -> None:
+    """A slow response does not delay those of other connections."""
+    async with _scripted(channels_max=2) as (channels, accept), trio.open_nursery() as nursery:
+        slow = _Asked(nursery, channels)
+        first = await accept()
+        await first.take()
+        quick = _Asked(nursery, channels)
+        second = await accept()
+        await second.take()
+        second.respond()
+        await trio.testing.wait_all_tasks_blocked()
+        assert isinstance(quick.outcome, MetadataResponse)
+        assert slow.outcome is None
+        again = _Asked(nursery, channels)  # on the idle connection
+        await second.take()
+        third = _Asked(nursery, channels)  # behind another request
+        await trio.testing.wait_all_tasks_blocked()
+        first.respond()
+        second.respond()
+        for scripted in (first, second):
+            with trio.move_on_after(1):
+                await scripted.take()
+                scripted.respond()
+        await trio.testing.wait_all_tasks_blocked()
+        assert all(isinstance(each.outcome, MetadataResponse) for each in (slow, again, third))
 
 
 async def test_the_newest_version_that_both_spus_serve_is_sent(autojump_clock: object) -> None:

@@ -5,7 +5,9 @@ from msgspec.structs import replace
 
 from tailrace.broker.transactions.hosting.marker_lines import (
     MARKERS_PER_REQUEST_MAX,
+    TROUBLED_SECONDS,
     UNKNOWN_SECONDS_MIN,
+    Line,
     MarkerLines,
     WaitingMarker,
     outcomes,
@@ -23,6 +25,7 @@ from tailrace.protocol.messages.write_txn_markers import (
 )
 
 FIRST, SECOND = SpuId(1), SpuId(2)
+TO_FIRST, TO_SECOND = Line(FIRST, False), Line(SECOND, False)
 
 
 class _Owner(Struct, eq=False):
@@ -51,11 +54,11 @@ def _marker(topic: str = "t", partition: int = 0, producer_id: int = 7, version:
 def test_markers_are_in_the_lines_of_the_leaders() -> None:
     lines = MarkerLines(_cluster({"t": [FIRST, SECOND, FIRST]}))
     markers = [_marker(partition=partition) for partition in range(3)]
-    assert [lines.add(marker, 0.0) for marker in markers] == [FIRST, SECOND, FIRST]
+    assert [lines.add(marker, 0.0) for marker in markers] == [TO_FIRST, TO_SECOND, TO_FIRST]
     assert lines.waiting == 3
-    assert lines.take(FIRST) == [markers[0], markers[2]]
-    assert lines.take(SECOND) == [markers[1]]
-    assert lines.take(FIRST) == []
+    assert lines.take(TO_FIRST) == [markers[0], markers[2]]
+    assert lines.take(TO_SECOND) == [markers[1]]
+    assert lines.take(TO_FIRST) == []
     assert lines.waiting == 0
 
 
@@ -82,7 +85,7 @@ def test_a_partition_that_becomes_known_is_not_gone() -> None:
     lines, marker = MarkerLines(cluster), _marker("new")
     lines.add(marker, 0.0)
     cluster.put_topic(replace(cluster.topics["t"], id=TopicId(int=9), name="new"))
-    assert lines.add(marker, 0.5) == FIRST
+    assert lines.add(marker, 0.5) == TO_FIRST
     assert not lines.is_gone(marker, 100.0)
 
 
@@ -90,10 +93,10 @@ def test_one_request_has_a_bounded_number_of_markers() -> None:
     lines = MarkerLines(_cluster({"t": [FIRST]}))
     for producer_id in range(MARKERS_PER_REQUEST_MAX + 1):
         lines.add(_marker(producer_id=producer_id), 0.0)
-    assert len(lines.take(FIRST)) == MARKERS_PER_REQUEST_MAX
-    assert lines.has_line(FIRST)
-    assert len(lines.take(FIRST)) == 1
-    assert not lines.has_line(FIRST)
+    assert len(lines.take(TO_FIRST)) == MARKERS_PER_REQUEST_MAX
+    assert lines.has_line(TO_FIRST)
+    assert len(lines.take(TO_FIRST)) == 1
+    assert not lines.has_line(TO_FIRST)
 
 
 def test_one_request_has_one_marker_of_a_producer_for_a_partition() -> None:
@@ -101,7 +104,7 @@ def test_one_request_has_one_marker_of_a_producer_for_a_partition() -> None:
     lines = MarkerLines(_cluster({"t": [FIRST]}))
     for _ in range(2):
         lines.add(_marker(), 0.0)
-    assert [len(lines.take(FIRST)) for _ in range(3)] == [1, 1, 0]
+    assert [len(lines.take(TO_FIRST)) for _ in range(3)] == [1, 1, 0]
 
 
 def test_resting_markers_are_due_in_the_order_of_their_times() -> None:
@@ -116,6 +119,23 @@ def test_resting_markers_are_due_in_the_order_of_their_times() -> None:
     assert lines.wakes_at is None
 
 
+def test_a_partition_that_could_not_write_a_marker_does_not_delay_others() -> None:
+    """A request gets its response when all its markers are committed, or have timed out."""
+    lines = MarkerLines(_cluster({"t": [FIRST, FIRST]}))
+    failed = _marker()
+    lines.rest(failed, 1.0)
+    assert lines.add(_marker(producer_id=8), 0.5) == Line(FIRST, True)
+    assert lines.add(_marker(partition=1), 0.5) == TO_FIRST
+    assert lines.take_rested(1.0) == [failed]
+    assert lines.add(failed, 1.0) == Line(FIRST, True)
+    assert len(lines.take(Line(FIRST, True))) == 2
+    later = 1.0 + TROUBLED_SECONDS
+    assert lines.add(_marker(), later) == TO_FIRST
+    lines.rest(_marker(partition=1), later)
+    lines.take_rested(later)
+    assert list(lines._troubled_until) == [TopicPartition("t", 1)]
+
+
 def test_markers_of_a_coordinator_that_has_ended_are_forgotten() -> None:
     lines = MarkerLines(_cluster({"t": [FIRST, SECOND]}))
     ended = _Owner()
@@ -126,8 +146,8 @@ def test_markers_of_a_coordinator_that_has_ended_are_forgotten() -> None:
     ended.is_over = True
     lines.forget_ended()
     assert lines.waiting == 1
-    assert not lines.has_line(FIRST)
-    assert lines.take(SECOND) == [kept]
+    assert not lines.has_line(TO_FIRST)
+    assert lines.take(TO_SECOND) == [kept]
 
 
 def test_a_request_has_one_entry_for_each_transaction() -> None:
