@@ -50,13 +50,13 @@ RUN = {
         "test_idempotent_producer_high_throughput",
         "test_idempotent_producer_max_in_flight",
         "test_kafka_producer_proper_record_metadata",
+        "test_transactional_producer_messages",
+        "test_transactional_producer_offsets",
     ),
 }
 
 NOT_SERVED_YET = {
     "test_admin_integration.py::test_describe_metadata_quorum": "DescribeQuorum: there is no Raft log for metadata",
-    "test_producer_integration.py::test_transactional_producer_messages": "transactions are not served",
-    "test_producer_integration.py::test_transactional_producer_offsets": "transactions are not served",
 }
 """Tests that only Apache Kafka passes, with the reasons."""
 
