@@ -26,6 +26,7 @@ CLASSES = {
     "producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
     "reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "topics": "org.apache.kafka.tools.TopicCommand",
+    "transactions": "org.apache.kafka.tools.TransactionsCommand",
     "cluster": "org.apache.kafka.tools.ClusterTool",
 }
 
