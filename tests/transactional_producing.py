@@ -63,6 +63,11 @@ def inside(value: bytes, sequence: int, *, epoch: int = 0, producer: int = PRODU
     return batch(value, is_transactional=True, producer_id=producer, producer_epoch=epoch, base_sequence=sequence)
 
 
+def outside(value: bytes, sequence: int) -> bytes:
+    """A batch of the same producer that belongs to no transaction."""
+    return batch(value, producer_id=PRODUCER, producer_epoch=0, base_sequence=sequence)
+
+
 def transactional(*records: bytes | None, acks: int = -1, topic: str = "t") -> ProduceRequest:
     produce = request(*records, acks=acks, topic=topic)
     produce.transactional_id = "id"

@@ -10,6 +10,7 @@ import pytest
 import trio
 from simulation.client import WireClient
 from spus import RunningSpu, batch, led_elsewhere, running_spu
+from transactional_producing import end_transaction, inside, outside, with_coordinators
 
 from tailrace.broker.handlers.records import produce_steps
 from tailrace.broker.handlers.records.produce_shortcut import (
@@ -32,6 +33,7 @@ from tailrace.protocol.messages.produce import (
     TopicProduceData,
 )
 from tailrace.runtime.files import Buffer
+from tailrace.server.client_connection import JointResponse
 from tailrace.server.inbox import Inbox, ReceiveBuffers
 from tailrace.storage.log.log import Log
 
@@ -605,3 +607,56 @@ async def test_all_batches_are_refused_for_now_when_no_more_files_can_be_opened(
             patch.setattr(Log, "append_together", refuse)
             assert await codes() == [ErrorCode.KAFKA_STORAGE_ERROR] * count
         assert await codes() == [ErrorCode.NONE] * count
+
+
+def _of_transaction(
+    running: RunningSpu, sequence: int, *, inside_it: bool = True, version: int = BY_NAME
+) -> memoryview:
+    records = inside(b"a", sequence) if inside_it else outside(b"a", sequence)
+    request = _request(running, records)
+    request.transactional_id = "id"
+    return _frame(request, version, sequence)
+
+
+@pytest.mark.parametrize("version", [CLASSIC, BY_NAME, BY_ID])
+async def test_batches_of_an_open_transaction_need_no_other_path(autojump_clock: object, version: int) -> None:
+    async with _served() as running:
+        coordinators = with_coordinators(running)
+        shortcut = ProduceShortcut(running.spu, version)
+        first = _of_transaction(running, 0, version=version)
+        for _ in range(2):
+            assert _alone(shortcut, first) is None, "its coordinator has to confirm the transaction"
+        assert _bounds(running) == EMPTY
+        request = _request(running, inside(b"a", 0))
+        request.transactional_id = "id"
+        await (await running.client()).request(ApiKey.PRODUCE, version, request)
+        for sequence in (1, 2):
+            assert isinstance(_alone(shortcut, _of_transaction(running, sequence, version=version), sequence), bytes)
+        assert len(coordinators.asked) == 1
+        assert isinstance(_alone(shortcut, first, 0), bytes), "it is stored already"
+        await end_transaction(await running.client(), 1, transaction_version=2)
+        assert _alone(shortcut, _of_transaction(running, 3, version=version)) is None
+        assert _bounds(running) == (0, 4)
+
+
+async def test_batches_inside_and_outside_of_a_transaction_are_not_appended_together(autojump_clock: object) -> None:
+    async with _served() as running:
+        with_coordinators(running)
+        client = await running.client()
+        request = _request(running, inside(b"a", 0))
+        request.transactional_id = "id"
+        await client.request(ApiKey.PRODUCE, BY_NAME, request)
+        shortcut = ProduceShortcut(running.spu, BY_NAME)
+        assert _alone(shortcut, _of_transaction(running, 1)) is None
+        following = Inbox(ReceiveBuffers(), 10_000)
+        frames = [_of_transaction(running, 2), _of_transaction(running, 3, inside_it=False)]
+        data = b"".join(len(frame).to_bytes(4, "big") + bytes(frame) for frame in frames)
+        following.room()[: len(data)] = data
+        following.received(len(data))
+        answer = shortcut(_of_transaction(running, 1), 1, _expect_nobody, following)
+        assert isinstance(answer, JointResponse)
+        assert answer.request_count == 2
+        last = following.next_request()
+        assert last is not None
+        assert _alone(shortcut, last) is None, "the ordinary path refuses it"
+        assert _bounds(running) == (0, 3)
