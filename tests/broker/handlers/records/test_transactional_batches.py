@@ -306,3 +306,17 @@ async def test_the_records_that_wait_are_bounded(autojump_clock: object, monkeyp
         (answer,) = await ask(clients[1], transactional(inside(b"a", 0, producer=8)))
         assert answer.error_code == 0
         assert running.spu.verifications.held_bytes == 0
+
+
+async def test_a_batch_that_has_waited_is_synced_and_seen_like_any_other(autojump_clock: object) -> None:
+    """It is appended outside of a turn of its connection, and nothing else happens on this SPU."""
+    async with running_spu() as running:
+        await running.create("t", configs={"flush.messages": "1"})
+        client, coordinators = await running.client(), with_coordinators(running)
+        coordinators.may_answer = trio.Event()
+        await client.send(client.encode(ApiKey.PRODUCE, TV2, transactional(inside(b"a", 0))))
+        await trio.testing.wait_all_tasks_blocked()
+        coordinators.may_answer.set()
+        response: ProduceResponse = await client.response()
+        assert response.responses[0].partition_responses[0].error_code == 0
+        assert running.replica("t").high_watermark == 1
