@@ -248,6 +248,7 @@ class Spu:
             self._channels("partitions").send,
             self.producer_ids.next,
             seams.chance,
+            lambda: self.broker_configs.settings.verifies_transactions,
         )
 
     # called by connections of clients

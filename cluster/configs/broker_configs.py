@@ -44,6 +44,8 @@ class BrokerSettings(Struct, frozen=True):
     transactions_segment_bytes: int
     transaction_timeout_ms_max: int
     transactional_id_expiration_ms: int
+    verifies_transactions: bool
+    """Whether the partitions of older transactional producers are verified."""
     connections_max: int
     connections_per_address_max: int
     connection_idle_ms_max: int
@@ -165,6 +167,7 @@ class BrokerConfigs:
             transactions_segment_bytes=self.number("transaction.state.log.segment.bytes"),
             transaction_timeout_ms_max=self.number("transaction.max.timeout.ms"),
             transactional_id_expiration_ms=self.number("transactional.id.expiration.ms"),
+            verifies_transactions=bool(self.value("transaction.partition.verification.enable")),
             connections_max=self.number("max.connections"),
             connections_per_address_max=self.number("max.connections.per.ip"),
             connection_idle_ms_max=self.number("connections.max.idle.ms"),

@@ -2,7 +2,7 @@
 
 from .config_definitions import ConfigDefinition, ConfigType, at_least
 
-INT, SHORT = ConfigType.INT, ConfigType.SHORT
+BOOLEAN, INT, SHORT = ConfigType.BOOLEAN, ConfigType.INT, ConfigType.SHORT
 
 BROKER_CONFIGS_OF_TRANSACTIONS = (
     # the topic __transaction_state
@@ -55,6 +55,14 @@ BROKER_CONFIGS_OF_TRANSACTIONS = (
         7 * 24 * 3600 * 1000,
         "How long an idle transactional id is remembered.",
         at_least(1),
+    ),
+    ConfigDefinition(
+        "transaction.partition.verification.enable",
+        BOOLEAN,
+        True,
+        "Whether the coordinator of a transaction is asked before the first record of an older client is written to a "
+        "partition. Otherwise a record that arrives after the end of its transaction begins one that nothing ends. "
+        "Newer clients need the coordinator in any case.",
     ),
     # configs of Kafka without an effect here
     ConfigDefinition(

@@ -53,8 +53,11 @@ class TransactionCoordination(Coordination["TransactionCoordinator"]):
         send_to: SendToSpu,
         next_producer_id: Callable[[], Awaitable[ProducerId]],
         chance: Chance,
+        verifies: Callable[[], bool],
     ) -> None:
+        """`verifies` says whether partitions that a producer has added itself are verified."""
         super().__init__(replicas, context, kind)
+        self._verifies = verifies
         self._own_id = own_id
         self._send_to = send_to
         self._next_producer_id = next_producer_id
@@ -98,6 +101,8 @@ class TransactionCoordination(Coordination["TransactionCoordinator"]):
         Waits while the coordinator moves or finishes the transaction before. Returns the code of each partition. Raises
         KafkaError if the coordinator could not be asked.
         """
+        if verify_only and not self._verifies():
+            return dict.fromkeys(partitions, ErrorCode.NONE)
         from .partition_adding import Adding, may_pass  # when the first transactional batch arrives
 
         adding = Adding(transactional_id, producer_id, producer_epoch, partitions, verify_only)

@@ -20,6 +20,7 @@ from tailrace.cluster.specs import TopicPartition
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.batches.record_batch import TRANSACTIONAL, read_header
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tailrace.protocol.messages.produce import ProduceRequest, ProduceResponse
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -320,3 +321,17 @@ async def test_a_batch_that_has_waited_is_synced_and_seen_like_any_other(autojum
         response: ProduceResponse = await client.response()
         assert response.responses[0].partition_responses[0].error_code == 0
         assert running.replica("t").high_watermark == 1
+
+
+@pytest.mark.parametrize(("version", "code"), [(TV1, 0), (TV2, ErrorCode.INVALID_PRODUCER_ID_MAPPING)])
+async def test_partitions_of_older_clients_need_not_be_verified(
+    autojump_clock: object, version: int, code: int
+) -> None:
+    async with running_spu(broker={"transaction.partition.verification.enable": "false"}) as running:
+        await running.create("t")
+        client = await running.client()
+        find = FindCoordinatorRequest(key_type=1, coordinator_keys=["id"])
+        await client.request(ApiKey.FIND_COORDINATOR, 4, find)
+        await trio.testing.wait_all_tasks_blocked()
+        (answer,) = await ask(client, transactional(inside(b"a", 0)), version)
+        assert answer.error_code == code
