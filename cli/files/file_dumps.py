@@ -26,9 +26,10 @@ from tailrace.storage.directory.promises import PROMISES_MAGIC, PromiseKind, dam
 from tailrace.storage.indexes import offset_index
 from tailrace.storage.indexes.offset_index import ENTRY_BYTES
 from tailrace.storage.manifest import manifest
-from tailrace.storage.producers.producer_state import ProducerStates, is_snapshot
+from tailrace.storage.producers.producer_state import NO_COORDINATOR, ProducerStates, is_snapshot
 from tailrace.storage.segments.batch_scan import BatchScan, ScannedBatch
 from tailrace.storage.segments.batch_walk import bridge_epoch_at, kind_at
+from tailrace.storage.transactions.aborted_transactions import ABORTED_MAGIC, BEHIND_COPY, decode_aborted
 
 Row = dict[str, Any]
 """The fields of a row, as they are printed in JSON."""
@@ -98,6 +99,8 @@ def _dump_of(files: Files, path: str, *, with_records: bool) -> Dump:
             return Dump(_FACT_COLUMNS, _facts(file.read_at(0, file.size())))
         if name.endswith(Kind.PRODUCERS) or is_snapshot(start):
             return Dump(_PRODUCER_COLUMNS, _producers(file.read_at(0, file.size())))
+        if name.endswith(Kind.ABORTED) or start.startswith(ABORTED_MAGIC):
+            return Dump(_ABORTED_COLUMNS, _aborted(file.read_at(0, file.size())))
         if name.endswith("high-watermarks") or start.startswith(HIGH_WATERMARKS_MAGIC):
             return Dump(_HIGH_WATERMARK_COLUMNS, _high_watermarks(file.read_at(0, file.size())))
         if name.endswith("promises") or start.startswith(PROMISES_MAGIC):
@@ -353,6 +356,8 @@ def _producers(data: bytes) -> Iterator[Row]:
             "producer_id": producer_id,
             "producer_epoch": producer.epoch,
             "newest_timestamp": producer.newest_ms,
+            "coordinator_epoch": None if producer.coordinator_epoch == NO_COORDINATOR else producer.coordinator_epoch,
+            "open_transaction": states.open_transaction(producer_id),
             "batches": [
                 {
                     "base_sequence": batch.base_sequence,
@@ -375,7 +380,32 @@ _PRODUCER_COLUMNS = (
     Column("producer", ">20", lambda row: row["producer_id"]),
     Column("epoch", ">5", lambda row: row["producer_epoch"]),
     Column("newest time", "<24", lambda row: time_text(row["newest_timestamp"])),
+    Column("open from", ">10", lambda row: "-" if row["open_transaction"] is None else row["open_transaction"]),
     Column("last batches (sequences@offset)", "", _last_batches),
+)
+
+
+# <base>.aborted
+
+
+def _aborted(data: bytes) -> Iterator[Row]:
+    transactions = decode_aborted(data)
+    if transactions is None:
+        raise DamageError("the checksum of the file does not match, so its content is not shown")
+    for each in transactions:
+        yield {
+            "producer_id": each.producer_id,
+            "first_offset": each.first_offset,
+            "marker_offset": None if each.last_offset == BEHIND_COPY else each.last_offset,
+            "stable_offset": each.stable_offset,
+        }
+
+
+_ABORTED_COLUMNS = (
+    Column("producer", ">20", lambda row: row["producer_id"]),
+    Column("first offset", ">20", lambda row: row["first_offset"]),
+    Column("marker", ">20", lambda row: "behind" if row["marker_offset"] is None else row["marker_offset"]),
+    Column("stable offset", ">20", lambda row: row["stable_offset"]),
 )
 
 

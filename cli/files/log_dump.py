@@ -18,7 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file",
         metavar="FILE",
-        help="A .log, .index, .timeindex or .producers file, or a manifest, high-watermarks or promises file.",
+        help="A .log, .index, .timeindex, .producers or .aborted file; a manifest, high-watermarks or promises file.",
     )
     parser.add_argument("--records", action="store_true", help="Print the records of each batch, too.")
     parser.add_argument(

@@ -368,8 +368,9 @@ class Log:
         """
         self.disk.check()
         transactions = self.transactions
-        aborted = transactions.aborted(start, end)
-        return transactions.aborted(start, self.segment_list.end_of(found, start, end)) if aborted else aborted
+        if not transactions.may_have_aborted(start):
+            return []
+        return transactions.aborted(start, self.segment_list.end_of(found, start, end))
 
     def find_timestamp(self, timestamp_ms: int, up_to: int, start: int = 0) -> tuple[int, int, int] | None:
         """Returns timestamp, offset and leader epoch of the first record in [start, up_to) at or after the time."""

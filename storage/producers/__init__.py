@@ -1,1 +1,1 @@
-"""The state of idempotent producers, and its snapshots. May import segments and directory."""
+"""The states of producers with their open transactions, and snapshots of these. May import segments and directory."""

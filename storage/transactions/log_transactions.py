@@ -146,6 +146,15 @@ class LogTransactions:
             del unstable[first]
         return None
 
+    def may_have_aborted(self, start: int) -> bool:
+        """Returns whether an aborted transaction may end behind this offset. Reads nothing."""
+        segments = self._segments
+        if self._aborted is None or self._aborted or self._foretold:
+            return True
+        if start >= segments.open.base:
+            return False
+        return any(sealed.facts.aborted is not None for sealed in segments.sealed[segments.place_of(start) :])
+
     def aborted(self, start: int, end: int) -> list[AbortedTransaction]:
         """Returns the aborted transactions that overlap the offsets in [start, end), sorted by their first offsets.
 
@@ -160,7 +169,9 @@ class LogTransactions:
                     continue
                 if _add_overlapping(found, self._of_sealed(sealed), start, end):
                     return sorted(found, key=_by_first)
-        _add_overlapping(found, self._of_open() + self._behind(), start, end)
+        _add_overlapping(found, self._of_open(), start, end)
+        if self._foretold:
+            _add_overlapping(found, self._behind(), start, end)
         return sorted(found, key=_by_first)
 
     # changes

@@ -5,6 +5,7 @@ import replicating
 import trio
 from msgspec.structs import replace
 from replicating import KEY, produce, wire_of
+from transacting import write_data, write_marker
 
 from tailrace.protocol.ids import SpuId
 from tailrace.storage.directory.promises import Promises
@@ -79,3 +80,31 @@ async def test_a_checkpoint_does_not_outlive_truncated_entries(
         await trio.sleep(2)
         assert wire.stores[2].values() == [b"b"]
     assert written == [(0, 1)]
+
+
+async def test_followers_know_the_transactions_of_their_leader(autojump_clock: object) -> None:
+    """Also one whose log begins within a transaction, because the records before were deleted."""
+    async with wire_of(3) as wire:
+        leader = wire.stores[1]
+        write_data(leader.replica, 7, b"aborted")
+        write_data(leader.replica, 8, b"open")
+        produce(leader, b"a")
+        await trio.sleep(1)
+        store = wire.kill(3)
+        await leader.replica.delete_records(3)
+        write_data(leader.replica, 7, b"aborted")
+        write_marker(leader.replica, 7)
+        produce(leader, b"b")
+        await wire.restart(store, keep="nothing")
+        await trio.sleep(5)
+        assert [each.log.log_start for each in wire.stores.values()] == [3, 3, 3]
+        for each in wire.stores.values():
+            assert each.log.producers.snapshot() == leader.log.producers.snapshot()
+            assert each.replica.last_stable_offset == 3, "producer 8 has an open transaction"
+        write_marker(leader.replica, 8, is_commit=True)
+        produce(leader, b"c")
+        await trio.sleep(1)
+        for each in wire.stores.values():
+            assert each.replica.last_stable_offset == leader.log.log_end == 8
+            found = each.log.transactions.aborted(3, 8)
+            assert [(one.producer_id, one.last_offset) for one in found] == [(7, 4)]

@@ -21,6 +21,7 @@ from tailrace.storage.directory.promises import Promises
 from tailrace.storage.indexes import offset_index
 from tailrace.storage.manifest import manifest
 from tailrace.storage.producers.producer_state import ProducerStates
+from tailrace.storage.transactions.aborted_transactions import BEHIND_COPY, AbortedTransaction, encode_aborted
 
 BASE = 1000
 NAME = f"{BASE:020}"
@@ -279,3 +280,33 @@ async def test_what_a_store_has_promised() -> None:
     files.open("/promises").truncate(100)
     rows, sentence = _rows_and_damage(dump_of(files, "/promises", with_records=False))
     assert (len(rows), sentence) == (2, "the entry at position 72 of 100 is incomplete or corrupt")
+
+
+# transactions
+
+
+def test_a_producer_shows_its_open_transaction() -> None:
+    states = ProducerStates()
+    batch = build_batch(
+        [Record(5, 1, b"k", b"v")],
+        base_offset=5,
+        producer_id=9,
+        producer_epoch=1,
+        base_sequence=30,
+        is_transactional=True,
+    )
+    states.on_transactional(header_of(batch))
+    (row,) = _dump("copy", states.snapshot()).rows
+    assert (row["open_transaction"], row["coordinator_epoch"]) == (5, None)
+    assert "         5" in "".join(_dump(f"{NAME}.producers", states.snapshot()).lines())
+
+
+def test_aborted_transactions_are_shown() -> None:
+    content = encode_aborted([AbortedTransaction(9, 5, 8, 9), AbortedTransaction(7, 6, BEHIND_COPY, 6)])
+    rows = list(_dump("copy", content).rows)
+    assert [(row["producer_id"], row["first_offset"], row["marker_offset"]) for row in rows] == [
+        (9, 5, 8),
+        (7, 6, None),
+    ]
+    _, damage = _rows_and_damage(_dump(f"{NAME}.aborted", content[:-1]))
+    assert "checksum" in damage
