@@ -298,15 +298,11 @@ def test_a_producer_shows_its_open_transaction() -> None:
     states.on_transactional(header_of(batch))
     (row,) = _dump("copy", states.snapshot()).rows
     assert (row["open_transaction"], row["coordinator_epoch"]) == (5, None)
-    assert "         5" in "".join(_dump(f"{NAME}.producers", states.snapshot()).lines())
 
 
 def test_aborted_transactions_are_shown() -> None:
     content = encode_aborted([AbortedTransaction(9, 5, 8, 9), AbortedTransaction(7, 6, BEHIND_COPY, 6)])
-    rows = list(_dump("copy", content).rows)
-    assert [(row["producer_id"], row["first_offset"], row["marker_offset"]) for row in rows] == [
-        (9, 5, 8),
-        (7, 6, None),
-    ]
+    found = [(row["producer_id"], row["first_offset"], row["marker_offset"]) for row in _dump("copy", content).rows]
+    assert found == [(9, 5, 8), (7, 6, None)]
     _, damage = _rows_and_damage(_dump(f"{NAME}.aborted", content[:-1]))
     assert "checksum" in damage
