@@ -4,6 +4,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.batches.control_batches import ControlKind, bridge_epoch, control_kind
 from tailrace.protocol.batches.record_batch import crc_of, iterate
 from tailrace.protocol.batches.records import read_records
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
@@ -213,6 +214,8 @@ class Consumer:
                 assert may_be_damaged, f"{self.name} got a corrupt batch at {header.base_offset}"
                 raise RetryError(f"the batch at {header.base_offset} is corrupt")
             assert header.next_offset <= data.high_watermark, f"{self.name} got an uncommitted batch"
+            if control_kind(header, records, position) is ControlKind.BRIDGE:
+                self._history.on_bridge(self.name, bridge_epoch(records, position), header.base_offset)
             if not header.is_control:
                 batch = records[position : position + header.size]
                 found += [Read(record.offset, record.value or b"") for record in read_records(batch)]

@@ -121,7 +121,7 @@ def _in_one_of(most: int, fault: Fault, fail: Callable[[], None]) -> Callable[[]
 
 async def lose_power(context: FaultContext, fault: Fault) -> None:
     number, _ = context.spu(fault)
-    context.lose_power(number, _kept(fault))
+    context.lose_power(number, kept(Random(fault.seed)))
     await context.last(fault.seconds)
     context.world.start_spu(number)
 
@@ -129,7 +129,7 @@ async def lose_power(context: FaultContext, fault: Fault) -> None:
 async def lose_power_in_a_write(context: FaultContext, fault: Fault) -> None:
     number, machine = context.spu(fault)
     machine.files.on_operation = _in_one_of(
-        FILE_OPERATIONS_MAX, fault, lambda: context.lose_power(number, _kept(fault))
+        FILE_OPERATIONS_MAX, fault, lambda: context.lose_power(number, kept(Random(fault.seed)))
     )
     await context.last(fault.seconds)
     machine.files.on_operation = lambda: None
@@ -144,8 +144,8 @@ async def lose_disk(context: FaultContext, fault: Fault) -> None:
     context.world.start_spu(number)
 
 
-def _kept(fault: Fault) -> Keep:
-    chance = Random(fault.seed)
+def kept(chance: Random) -> Keep:
+    """Returns how much of its disk a machine keeps when its power fails."""
     return "synced" if chance.random() < 0.4 else chance
 
 

@@ -55,6 +55,8 @@ class PartitionHistory:
         """The offset below which records may have been deleted on request."""
         self.deleted_for_good = 0
         """The offset below which all records are deleted, according to a response to a client."""
+        self.bridges: dict[int, int] = {}
+        """The offsets of committed bridges by epoch: everything before a bridge belongs to earlier epochs."""
         self._at: dict[int, bytes] = {}
         """The records that are known to be committed, by offset, because a client was told of them."""
         self._readers: dict[str, _Reader] = {}
@@ -103,6 +105,7 @@ class PartitionHistory:
         """Forgets what clients were told so far, and what leaders of earlier epochs will tell them."""
         self._begins_with_epoch = epoch
         self._at.clear()
+        self.bridges.clear()
         self.acknowledged.clear()
         for reader in self._readers.values():
             reader.start = reader.offsets[-1] + 1 if reader.offsets else reader.start
@@ -153,6 +156,29 @@ class PartitionHistory:
         reader = self._reader(consumer)
         self.check(log_end >= reader.log_end, f"{consumer} was told the log ends at {log_end} after {reader.log_end}")
         reader.log_end = log_end
+
+    def on_bridge(self, consumer: str, epoch: int, offset: int) -> None:
+        """Records that a consumer got the bridge of an epoch at this offset."""
+        if not self.may_be_lost(epoch):
+            before = self.bridges.setdefault(epoch, offset)
+            self.check(
+                before == offset, f"{consumer} got the bridge of epoch {epoch} at {offset}, which was at {before}"
+            )
+
+    def on_epoch_end(self, consumer: str, leader_epoch: int, epoch: int, end: int, log_start: int) -> None:
+        """Records where an epoch ended according to the leader of a later one, whose log starts at `log_start`.
+
+        No epoch ended after a later one began.
+        """
+        if self.may_be_lost(leader_epoch):
+            return
+        for later, bridge in self.bridges.items():
+            if epoch < later <= leader_epoch and bridge >= log_start:
+                self.check(
+                    end <= bridge,
+                    f"the leader of epoch {leader_epoch} told {consumer} that epoch {epoch} ended at {end}, but epoch "
+                    f"{later} began at {bridge}",
+                )
 
     def on_truncation(self, consumer: str, sentence: str) -> None:
         """Fails: a reader of committed records must never be told that they were truncated."""

@@ -28,6 +28,7 @@ from tailrace.protocol.batches.records import read_records
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import NO_EPOCH, SpuId
 from tailrace.protocol.internal.read_shelf import ReadShelfRequest
+from tailrace.protocol.internal.report_live_replicas import ReportedPartition
 from tailrace.storage.directory.layout import ShelfKey, store_path
 from tailrace.storage.directory.promises import Promises
 
@@ -37,6 +38,8 @@ from .shelf_files import is_whole_on
 from .world import DATA_DIRECTORY, Machine, World
 
 Key = tuple[UUID, int]
+PARTITION_PREFIX = "partition/"
+"""The beginning of the keys of partitions in the SC's store."""
 NO_STORE = "none"
 """The value in place of a store incarnation that does not exist."""
 
@@ -63,6 +66,8 @@ class _Committed(Struct):
 
     entries: dict[int, Entry] = field(default_factory=dict)
     end: int = 0
+    known_end: int = 0
+    """The end up to which everything is or was committed, according to any replica or a response to a client."""
     batches: list[_Batch] = field(default_factory=list)
     """The batches, in no order, except for those that were deleted before the first check."""
     leaders: dict[int, int] = field(default_factory=dict)
@@ -83,17 +88,20 @@ class Invariants:
         world: World,
         histories: Sequence[PartitionHistory],
         *,
+        topic: str,
         policy: str = LIVE,
         may_lose: bool = False,
         retention: Mapping[str, str] | None = None,
     ) -> None:
         """Prepares the checks.
 
-        `policy` decides when a record of the topic is committed. With `may_lose`, a replica may be elected that lacks
-        committed records. `retention` has the topic's retention configs if it does not keep everything.
+        The histories are those of `topic`. `policy` decides when a record of the topic is committed. With `may_lose`, a
+        replica may be elected that lacks committed records. `retention` has the topic's retention configs if it does
+        not keep everything.
         """
         self._world = world
         self._histories = histories
+        self._topic = topic
         self._policy = policy
         self._may_lose = may_lose
         self._retention = retention or {}
@@ -206,6 +214,8 @@ class Invariants:
                 if can_be_read and replica.offline_reason is None:
                     self._check_replica(number, spu, replica)
                     self._check_copies(number, replica)
+        for partition in self._stored.values():
+            self._check_live(partition, partition.status.live_replicas)
         self.check_retention()
 
     # replicas
@@ -268,6 +278,42 @@ class Invariants:
             len(lack) <= may_lack,
             f"{where} takes everything before {end} for committed, but SPUs {lack} each lack some of it",
         )
+
+    def on_report(self, reported: ReportedPartition) -> None:
+        """Checks the live replicas that a leader proposes, when it sends the report."""
+        key = reported.topic_id, reported.partition
+        for stored in self._stored.values():
+            if (stored.topic_id, stored.number) == key and stored.status.epoch == reported.epoch:
+                live = stored.status.live_replicas
+                members = {
+                    SpuId(each.spu_id): each.incarnation or live.get(SpuId(each.spu_id)) for each in reported.members
+                }
+                self._check_live(stored, members, "is proposed as")
+
+    def _check_live(self, partition: Partition, live: Mapping[SpuId, str | None], how: str = "is") -> None:
+        """Checks that each live replica has what was ever committed, whatever the leader knows about it, because each
+        of them may be elected.
+
+        `live` has their store incarnations. A replica that is offline, or whose store has lost something since, does
+        not count.
+        """
+        key, is_internal = (partition.topic_id, partition.number), partition.topic in INTERNAL_TOPICS
+        if (self._policy != LIVE and not is_internal) or key in self._begins_with_epoch:
+            return
+        running = self._world.running_spus()
+        found = {spu: replica for spu, process in running.items() if (replica := process.replicas.find(*key))}
+        committed = self._committed.setdefault(key, _Committed())
+        told = self._histories[partition.number].known_end if partition.topic == self._topic else 0
+        ends = (replica.high_watermark for replica in found.values() if replica.is_open)
+        committed.known_end = max([committed.known_end, told, *ends])
+        for spu, replica in found.items():
+            is_live = live.get(SpuId(spu)) == store_incarnation(self._world.spus[spu])
+            if is_live and replica.is_open and replica.offline_reason is None and not replica.settings.log.compacts:
+                _hold(
+                    replica.log.log_end >= committed.known_end,
+                    f"SPU {spu} {how} a live replica of {partition.topic}-{partition.number} and has it up to "
+                    f"{replica.log.log_end}, but everything before {committed.known_end} was committed",
+                )
 
     def _check_synced(self, where: str, spu: SpuId, replica: Replica) -> None:
         """Checks that a leader does not count its own copy before it is synced, if power may fail on any machine."""
@@ -397,7 +443,7 @@ class Invariants:
     # what the Streaming Controller has stored
 
     async def _check_stored(self) -> None:
-        for entry in (await self._world.store.list("partition/")).entries:
+        for entry in (await self._world.store.list(PARTITION_PREFIX)).entries:
             if entry.version != self._checked_versions.get(entry.key):
                 self._checked_versions[entry.key] = entry.version
                 partition = decode(entry.key, entry.value, entry.version)
@@ -412,6 +458,7 @@ class Invariants:
                     case Partition() as partition:
                         self._check_unclean(partition)
                         self._check_partition(partition)
+                        self._check_live(partition, partition.status.live_replicas)
                     case RegisteredSpu() as registered:
                         self._check_lease(registered)
 

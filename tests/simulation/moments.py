@@ -1,8 +1,10 @@
-"""Moments in the work of clients, at which a fault can wait to strike."""
+"""Moments in the work of clients and SCs, at which a fault can wait to strike."""
 
 import trio
 
 GROW = "grow"
+PARTITION_CHANGE = "partition change"
+"""An SC has stored a leader or a live replica set."""
 MOMENTS = ("join", "sync", "commit", "fetch", "leave")
 """The moments of a group's member."""
 
@@ -12,7 +14,7 @@ class Moments:
         self._waiting: dict[str, trio.Event] = {}
 
     def reach(self, moment: str) -> None:
-        assert moment in (*MOMENTS, GROW)
+        assert moment in (*MOMENTS, GROW, PARTITION_CHANGE)
         event = self._waiting.pop(moment, None)
         if event is not None:
             event.set()

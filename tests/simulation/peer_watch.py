@@ -12,10 +12,10 @@ from tailrace.storage.directory.layout import promises_path
 from tailrace.storage.directory.promises import PromiseKind, read_promises
 
 from .faulty_network import SimulatedConnection
+from .sent_frames import SentFrames
 from .world import DATA_DIRECTORY, Machine
 
 PEER_PORT = 9006
-_SIZE = struct.Struct(">i")
 _START = struct.Struct(">hh16sii")
 """The beginning of each message about a replica: API, version, topic id, partition, epoch."""
 _SPEAKING_IN_AN_EPOCH = frozenset(
@@ -31,26 +31,15 @@ class PeerWatch:
         """Prepares the watch of machines by host; it passes a sentence to `on_broken`."""
         self._machines = machines
         self._on_broken = on_broken
-        self._unfinished: dict[SimulatedConnection, bytearray] = {}
+        self._frames = SentFrames(PEER_PORT)
         self._promises: dict[str, tuple[bytes, dict[Key, int]]] = {}
         """The promises of each host: the file at the last check, and its contents."""
         self.messages = 0
 
     def on_sent(self, connection: SimulatedConnection, data: bytes) -> None:
-        if PEER_PORT not in (connection.local.port, connection.remote.port):
-            return
-        pending = self._unfinished.setdefault(connection, bytearray())
-        pending += data
-        position = 0
-        while len(pending) - position >= _SIZE.size:
-            (size,) = _SIZE.unpack_from(pending, position)
-            end = position + _SIZE.size + size
-            if len(pending) < end:
-                break
-            if size >= _START.size:
-                self._look(connection.local.host, bytes(pending[position + _SIZE.size : end]))
-            position = end
-        del pending[:position]
+        for frame in self._frames.on_sent(connection, data):
+            if len(frame) >= _START.size:
+                self._look(connection.local.host, frame)
 
     def _look(self, host: str, message: bytes) -> None:
         api, _, topic_id, partition, epoch = _START.unpack_from(message)

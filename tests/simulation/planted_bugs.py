@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from tailrace.broker import spu_storage
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replication import leader, quorum_read
+from tailrace.broker.replication import epoch_starts, leader, quorum_read
 from tailrace.broker.replication.entries import Entry, end_of
+from tailrace.broker.replication.epoch_starts import EpochStart
 from tailrace.broker.replication.follower import Follower
 from tailrace.broker.replication.leader import Leader
 from tailrace.broker.replication.live_replica_tracker import LiveReplicaTracker
@@ -39,6 +40,7 @@ from tailrace.storage.directory.promises import PromiseKind, Promises
 from tailrace.storage.log import log_deletion
 from tailrace.storage.log.log import Log
 from tailrace.storage.log.log_disk import LogDisk
+from tailrace.storage.manifest.leader_epochs import LeaderEpochs
 from tailrace.storage.producers import producer_snapshots
 from tailrace.storage.producers.producer_state import ProducerStates
 from tailrace.storage.segments import open_segment
@@ -48,6 +50,7 @@ from tailrace.storage.segments.sealed_segment import SealedSegment
 from tailrace.storage.segments.segment_list import Segments
 from tailrace.storage.segments.segment_scrub import SegmentScrub
 
+from .outages import OUTAGES
 from .runner import Task
 from .scenario import Scenario
 
@@ -185,6 +188,17 @@ def counts_a_smaller_live_set_before_it_is_stored(patch: pytest.MonkeyPatch) -> 
     patch.setattr(LiveReplicaTracker, "counting", property(counting, lambda self, value: None), raising=False)
 
 
+def lets_followers_enter_at_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
+    """Lets followers enter the live set that lack what the leader's epoch began with. It may be acknowledged, although
+    the leader does not know that yet."""
+
+    def propose(self: LiveReplicaTracker, followers: Any, *, required_end: int, **facts: Any) -> Any:
+        return original(self, followers, required_end=0, **facts)
+
+    original = LiveReplicaTracker.propose
+    patch.setattr(LiveReplicaTracker, "propose", propose)
+
+
 def elects_replicas_that_lost_their_log_end(patch: pytest.MonkeyPatch) -> None:
     """Elects a replica also with another incarnation of its store, which may have lost the end of its log."""
     patch.setattr(election, "is_sure", lambda spu, live, spus: True)
@@ -273,6 +287,28 @@ def believes_high_watermarks_of_before_an_unclean_election(patch: pytest.MonkeyP
         self.is_compared = True
 
     patch.setattr(Follower, "_compare", compare)
+
+
+def tells_clients_that_epochs_ended_too_late(patch: pytest.MonkeyPatch) -> None:
+    """Tells clients that an epoch ended one offset too late, so that some would keep a record that was truncated."""
+
+    def end_of(self: LeaderEpochs, epoch: int, log_end: int) -> tuple[int, int]:
+        known, end = original(self, epoch, log_end)
+        return known, min(end + 1, log_end)
+
+    original = LeaderEpochs.end_of
+    patch.setattr(LeaderEpochs, "end_of", end_of)
+
+
+def compares_logs_as_if_epochs_ended_too_late(patch: pytest.MonkeyPatch) -> None:
+    """Makes a follower keep one offset too many of what its log has in common with that of a leader elected
+    uncleanly."""
+
+    def ends(epochs: Sequence[EpochStart], log_end: int) -> dict[Epoch, int]:
+        return {epoch: end if end == log_end else end + 1 for epoch, end in original(epochs, log_end).items()}
+
+    original = epoch_starts._ends
+    patch.setattr(epoch_starts, "_ends", ends)
 
 
 def keeps_records_that_differ_from_the_leaders(patch: pytest.MonkeyPatch) -> None:
@@ -429,6 +465,10 @@ def _has_quorum_readers(scenario: Scenario) -> bool:
     return scenario.has_quorum_readers
 
 
+def _ends_all_spus(scenario: Scenario) -> bool:
+    return any(fault.kind == "end_all_spus" for fault in scenario.faults)
+
+
 PLANTED_BUGS = (
     PlantedBug(acknowledges_before_the_sync, replicas=1, faults=POWER_FAILURES, topic=(("flush.messages", "1"),)),
     PlantedBug(takes_repeated_batches_for_new_ones, replicas=1),
@@ -449,6 +489,7 @@ PLANTED_BUGS = (
         faults=("partition", "cut_link", "partition_one_way"),
         topic=(("min.insync.replicas", "1"), ("lrs.max.lag.ms", "400")),
     ),
+    PlantedBug(lets_followers_enter_at_the_high_watermark, faults=tuple(OUTAGES), shows_in=_ends_all_spus),
     PlantedBug(elects_replicas_that_lost_their_log_end, faults=("lose_power", "kill_spu", "partition"), first_seed=20),
     PlantedBug(
         keeps_the_store_incarnation_at_every_start, faults=("lose_power", "kill_spu", "partition"), first_seed=20
@@ -479,6 +520,8 @@ PLANTED_BUGS = (
         first_seed=200,
         shows_in=lambda scenario: scenario.may_lose,
     ),
+    PlantedBug(tells_clients_that_epochs_ended_too_late),
+    PlantedBug(compares_logs_as_if_epochs_ended_too_late, first_seed=150, shows_in=lambda scenario: scenario.may_lose),
     PlantedBug(keeps_records_that_differ_from_the_leaders, first_seed=1000),
     PlantedBug(recovers_from_its_own_log_alone, QUORUM),
     PlantedBug(acknowledges_what_a_majority_of_the_live_replicas_has),

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from .determinism import random_of
 from .faults import CATALOGUE, Catalogue, Fault, plan
 from .group_faults import GROUP_CATALOGUE
+from .outages import OUTAGES
 from .simulated_group import Timeouts
 
 FAULTS_BEGIN = 1.5
@@ -119,7 +120,7 @@ def scenario_of(
     policy: str = "live",
     *,
     replicas: int = 3,
-    faults: Sequence[str] = tuple(CATALOGUE),
+    faults: Sequence[str] = (*CATALOGUE, *OUTAGES),
     may_shelve: bool = True,
 ) -> Scenario:
     chance = random_of(seed, "scenario")
@@ -226,7 +227,7 @@ def scenario_of(
 
 
 def group_scenario_of(
-    seed: int, policy: str = "live", *, replicas: int = 3, faults: Sequence[str] = tuple(GROUP_CATALOGUE)
+    seed: int, policy: str = "live", *, replicas: int = 3, faults: Sequence[str] = (*GROUP_CATALOGUE, *OUTAGES)
 ) -> Scenario:
     """Makes a scenario with few records and the groups that consume them.
 
@@ -366,7 +367,13 @@ def _flips_in_lone_ends(chance: Random) -> list[Fault]:
 
 
 def _planned(seed: int, catalogue: Catalogue, names: Sequence[str], count: int, *, grows: bool) -> list[Fault]:
-    faults = plan(random_of(seed, "faults"), catalogue, names, count=count, begins=FAULTS_BEGIN, ends=FAULTS_END)
+    kinds = [name for name in names if name in catalogue]
+    count = count if kinds else 0
+    faults = plan(random_of(seed, "faults"), catalogue, kinds, count=count, begins=FAULTS_BEGIN, ends=FAULTS_END)
+    outages = random_of(seed, "outages")
+    if (kinds := [name for name in names if name in OUTAGES]) and outages.random() < 0.4:
+        count = outages.choice((1, 2, 4))
+        faults += plan(outages, OUTAGES, kinds, count=count, begins=FAULTS_BEGIN, ends=FAULTS_END - 1.0)
     growing = random_of(seed, "fault of growing")
     if grows and growing.random() < 0.7:
         seconds = growing.uniform(0.02, 0.8)

@@ -13,6 +13,7 @@ from tailrace.cluster.coordinators import GROUPS_TOPIC
 from tailrace.controller.key_value.interface import Change
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.internal.report_live_replicas import ReportedPartition
 from tailrace.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tailrace.storage.directory.layout import Kind, clean_shutdown_path
 from tailrace.storage.verification.replica_verification import ReplicaVerification
@@ -22,25 +23,31 @@ from .consumer import Consumer
 from .determinism import random_of, run_seeded
 from .eraser import Eraser
 from .faults import Catalogue, FaultContext, carry_out
+from .faulty_network import SimulatedConnection
 from .files import Keep
 from .flips import flipped_logs, logs_to_repair, will_doubt
 from .group_faults import GROUP_CATALOGUE
 from .group_load import GroupLoad
 from .grower import Grower
 from .history import PartitionHistory
-from .invariants import InvariantError, Invariants, contents_of, store_incarnation
+from .invariants import PARTITION_PREFIX, InvariantError, Invariants, contents_of, store_incarnation
 from .meddler import Meddler
+from .moments import PARTITION_CHANGE
 from .mover import Mover
+from .outages import OUTAGES
 from .patient_client import PatientClient, RetryError
 from .peer_watch import PeerWatch
 from .producer import ALL, LEADER_ALONE, Producer
 from .quorum_reader import QuorumReader
+from .report_watch import ReportWatch
 from .scenario import Scenario
 from .shelf_files import below_data
+from .stray_reader import StrayReader
 from .turns import early_copies, small_turns
 from .world import DATA_DIRECTORY, Machine, Print, World
 
 TOPIC = "orders"
+FAULTS_OF_SERVERS: Catalogue = {**GROUP_CATALOGUE, **OUTAGES}
 KEYS = 5
 """The number of different keys in compacted logs."""
 LOOK_SECONDS = 0.04
@@ -98,7 +105,7 @@ def _first(error: BaseException) -> BaseException:
 class Run:
     """One run: the cluster, its load, its faults and its checks."""
 
-    catalogue: Catalogue = GROUP_CATALOGUE
+    catalogue: Catalogue = FAULTS_OF_SERVERS
 
     def __init__(self, scenario: Scenario, outcome: Outcome, show: Print | None) -> None:
         self.scenario = scenario
@@ -137,13 +144,19 @@ class Run:
             ]
             retention = scenario.topic if scenario.is_retained else {}
             self.invariants = Invariants(
-                self.world, self.histories, policy=scenario.policy, may_lose=scenario.may_lose, retention=retention
+                self.world,
+                self.histories,
+                topic=TOPIC,
+                policy=scenario.policy,
+                may_lose=scenario.may_lose,
+                retention=retention,
             )
             self.world.on_stored = self._look_at_stored
             self.world.on_started = lambda number, server: self.started.append(server)
             machines = {machine.host: machine for machine in self.world.spus.values()}
             self.peers = PeerWatch(machines, self.broken.append)
-            self.world.internet.on_sent = self.peers.on_sent
+            self.reports = ReportWatch(self._look_at_report)
+            self.world.internet.on_sent = self._look_at_sent
             self.faults = FaultContext(
                 self.world, self._may_lose, self._on_lost, self._may_flip, self._may_flip_lone, self._may_fail
             )
@@ -227,6 +240,9 @@ class Run:
                 tail = Consumer(self.world, f"tail-{number}", TOPIC, history, chance, reads_anywhere=anywhere)
                 nursery.start_soon(tail.run)
                 nursery.start_soon(self._read_again_and_again, history)
+                name = f"stray-{number}"
+                stray = StrayReader(self.world, name, TOPIC, history, random_of(scenario.seed, name))
+                nursery.start_soon(stray.run)
             if scenario.has_quorum_readers:
                 nursery.start_soon(self._read_from_quorums, history)
             if scenario.has_erasers:
@@ -300,12 +316,25 @@ class Run:
             self._note_unopened()
             await trio.sleep(LOOK_SECONDS)
 
+    def _look_at_sent(self, connection: SimulatedConnection, data: bytes) -> None:
+        self.peers.on_sent(connection, data)
+        self.reports.on_sent(connection, data)
+
+    def _look_at_report(self, reported: ReportedPartition) -> None:
+        """Checks what a leader has just reported; the leader must not fail because of an error here."""
+        try:
+            self.invariants.on_report(reported)
+        except InvariantError as error:
+            self.broken.append(str(error))
+
     def _look_at_stored(self, changes: Sequence[Change]) -> None:
         """Checks what an SC has just stored; the SC must not fail because of an error here."""
         try:
             self.invariants.on_stored(changes)
         except InvariantError as error:
             self.broken.append(str(error))
+        if any(change.key.startswith(PARTITION_PREFIX) for change in changes):
+            self.faults.moments.reach(PARTITION_CHANGE)
 
     def _check_crashed(self) -> None:
         if self.world.crashed:

@@ -154,3 +154,20 @@ def test_a_reader_may_miss_superseded_records() -> None:
     history.on_read("two", [log[0], log[2]])
     with pytest.raises(HistoryError, match=r"two was not given \[1\]"):
         history.check_final(log)
+
+
+def test_an_epoch_ends_at_the_next_bridge_at_the_latest() -> None:
+    history = _history()
+    history.on_bridge("one", 3, 10)
+    history.on_epoch_end("two", leader_epoch=4, epoch=2, end=10, log_start=0)
+    history.on_epoch_end("two", leader_epoch=2, epoch=2, end=15, log_start=0)  # that leader knew no bridge
+    history.on_epoch_end("two", leader_epoch=4, epoch=3, end=15, log_start=0)
+    history.on_epoch_end("two", leader_epoch=4, epoch=2, end=12, log_start=12)
+    with pytest.raises(HistoryError, match="epoch 2 ended at 11, but epoch 3 began at 10"):
+        history.on_epoch_end("two", leader_epoch=4, epoch=2, end=11, log_start=0)
+    with pytest.raises(HistoryError, match="got the bridge of epoch 3 at 11, which was at 10"):
+        history.on_bridge("two", 3, 11)
+    history.on_unclean_election(5)
+    history.on_bridge("one", 3, 12)
+    history.on_epoch_end("two", leader_epoch=4, epoch=2, end=11, log_start=0)
+    assert not history.bridges
