@@ -4,6 +4,7 @@ import pytest
 import trio
 from producing import ask, bounds, request
 from spus import batch, running_spu
+from structlog.testing import capture_logs
 from transactional_producing import (
     PRODUCER,
     TV1,
@@ -335,3 +336,19 @@ async def test_partitions_of_older_clients_need_not_be_verified(
         await trio.testing.wait_all_tasks_blocked()
         (answer,) = await ask(client, transactional(inside(b"a", 0)), version)
         assert answer.error_code == code
+
+
+async def test_a_refused_producer_is_logged_with_its_client(autojump_clock: object) -> None:
+    with capture_logs() as lines:
+        async with running_spu() as running:
+            topic = await running.create("t")
+            client, coordinators = await running.client(), with_coordinators(running)
+            coordinators.codes[T0] = ErrorCode.PRODUCER_FENCED
+            for version in (TV1, TV2, 13):
+                produce = transactional(inside(b"a", 0))
+                produce.topic_data[0].topic_id = topic.id
+                (answer,) = await ask(client, produce, version)
+                assert answer.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    (line,) = [line for line in lines if line["event"] == "producer_refused"]
+    named = {name: line[name] for name in ("client_id", "transactional_id", "producer_id", "partition")}
+    assert named == {"client_id": "test", "transactional_id": "id", "producer_id": PRODUCER, "partition": "t-0"}
