@@ -3,9 +3,9 @@
 The result for a refused partition is the refusal; the results for the others are not affected.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tailrace.protocol.codec.primitives import Buffer
 from tailrace.protocol.error_codes import ErrorCode
@@ -21,9 +21,10 @@ from tailrace.protocol.messages.produce import (
     TopicProduceData,
 )
 
-from .log_facts import LogEnds, Partition, by_topic, first_timestamp
+from .log_facts import FetchedBatch, LogEnds, Partition, by_topic, first_timestamp, whole_batches
 from .server_connection import ClosedError, RefusedError, UnreachableError, error_name, refusal, unless_refused
 from .spu_client import SPU, SpuClient
+from .transaction_states import AbortedInResponse, EndsBehind
 
 EARLIEST = -2
 LATEST = -1
@@ -55,6 +56,15 @@ class Fetched(NamedTuple):
 
     records: bytes
     high_watermark: int
+    last_stable: int = -1
+    """The offset before which no transaction is open; -1 if it is not known."""
+    transactions: AbortedInResponse | EndsBehind | None = None
+    """Tells how the transactions of the records ended; None if it is not known."""
+
+    @property
+    def batches(self) -> Iterator[FetchedBatch]:
+        """The complete batches. Raises KafkaError, with a sentence, at a batch that cannot be read."""
+        return whole_batches(self.records)
 
 
 class ProducerName(NamedTuple):
@@ -152,9 +162,12 @@ class LogClient:
         return next((first_timestamp(each.records, offset) for each in answers if each.records is not None), None)
 
     async def fetch(
-        self, offsets: Mapping[Partition, int], *, uncommitted: bool = False
+        self, offsets: Mapping[Partition, int], *, uncommitted: bool = False, only_stable: bool = False
     ) -> dict[Partition, Fetched | RefusedError]:
-        """Fetches records from these offsets on; a leader without new records waits a moment for some."""
+        """Fetches records from these offsets on; a leader without new records waits a moment for some.
+
+        With `only_stable` the records end at the last stable offset, and those of aborted transactions can be told.
+        """
 
         async def ask(spu_id: int, wanted: Sequence[Partition]) -> dict[Partition, Fetched | RefusedError]:
             topics = [
@@ -166,6 +179,7 @@ class LogClient:
                 max_wait_ms=FETCH_WAIT_MS_MAX,
                 min_bytes=1,
                 max_bytes=FETCHED_BYTES_MAX,
+                isolation_level=READ_COMMITTED if only_stable else READ_UNCOMMITTED,
                 topics=topics,
             )
             response = await self._spus.ask(spu_id, request, _NAMED_FETCHES_MAX)
@@ -174,7 +188,7 @@ class LogClient:
                 return dict.fromkeys(wanted, refused)
             return {
                 Partition(topic.topic, each.partition_index): _refused_by_leader(each)
-                or Fetched(bytes(each.records or b""), each.high_watermark)
+                or _fetched(each, only_stable=only_stable)
                 for topic in response.responses
                 for each in topic.partitions
             }
@@ -256,6 +270,14 @@ class LogClient:
     async def leaders(self, partitions: Sequence[Partition]) -> dict[Partition, int | RefusedError]:
         """Finds the leaders of partitions; a `Place`."""
         return {Partition(*each): where for each, where in (await self._spus.leaders(partitions)).items()}
+
+
+def _fetched(answer: Any, *, only_stable: bool) -> Fetched:
+    aborted = None
+    if only_stable:
+        found = answer.aborted_transactions or ()
+        aborted = AbortedInResponse([(each.producer_id, each.first_offset) for each in found])
+    return Fetched(bytes(answer.records or b""), answer.high_watermark, answer.last_stable_offset, aborted)
 
 
 def _from(offset: int, number: int) -> FetchPartition:

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from tailrace.protocol.batches.record_batch import crc_of, iterate
+from tailrace.protocol.batches.record_batch import BatchHeader, crc_of, iterate
 from tailrace.protocol.batches.records import Record, read_records
+from tailrace.protocol.batches.transaction_markers import Marker, marker_of
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 
@@ -39,16 +40,35 @@ def by_topic(partitions: Iterable[Partition]) -> list[tuple[str, list[int]]]:
     return [(topic, [each.number for each in those]) for topic, those in of_topic]
 
 
+class FetchedBatch(NamedTuple):
+    """A complete batch in a response to Fetch."""
+
+    header: BatchHeader
+    marker: Marker | None
+    """How the batch ends a transaction; None if it is no marker."""
+    records: list[Record]
+    """The records; none in a control batch."""
+
+
+def whole_batches(data: bytes) -> Iterator[FetchedBatch]:
+    """Yields each complete batch. Raises KafkaError, with a sentence, at a batch that cannot be read."""
+    view = memoryview(data)
+    for position, header in iterate(data):
+        if crc_of(view, position, header.size) != header.crc:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} is corrupt")
+        if header.is_control:
+            yield FetchedBatch(header, marker_of(header, view, position), [])
+        else:
+            yield FetchedBatch(header, None, read_records(view[position:]))
+
+
 def fetched_batches(data: bytes) -> Iterator[tuple[int, list[Record]]]:
     """Yields the offset after each complete batch, and its records; control batches have none.
 
     Raises KafkaError, with a sentence, at a batch that cannot be read.
     """
-    view = memoryview(data)
-    for position, header in iterate(data):
-        if crc_of(view, position, header.size) != header.crc:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} is corrupt")
-        yield header.next_offset, [] if header.is_control else read_records(view[position:])
+    for each in whole_batches(data):
+        yield each.header.next_offset, each.records
 
 
 def first_timestamp(data: bytes, offset: int) -> int | None:

@@ -81,18 +81,17 @@ async def _consume(client: LogClient, request: ConsumeRequest) -> None:
         await client.check_shows_uncommitted(partitions)
         say("consume", _UNCOMMITTED_WARNING)
     logs = answered(await client.ends(partitions, uncommitted=arguments.uncommitted))
-    ends = None if arguments.follow else {each: log.end for each, log in logs.items()}
+    readable = answered(await client.ends(partitions, only_stable=True)) if request.only_stable else logs
+    ends = None if arguments.follow else {each: log.end for each, log in readable.items()}
     if arguments.stop is not None:
-        ends = await ends_of(client, arguments.stop, logs, now_ms)
+        ends = await ends_of(client, arguments.stop, readable, now_ms)
     if arguments.tail is None:
         starts = await offsets_of(client, arguments.start, logs, now_ms)
     else:
         if ends is not None:
-            logs = {each: log.ending_at(ends[each]) for each, log in logs.items()}
-        await output.show(
-            await last_records(client, logs, arguments.tail, request.matches, uncommitted=arguments.uncommitted)
-        )
-        starts = {each: log.end for each, log in logs.items()}
+            readable = {each: log.ending_at(ends[each]) for each, log in readable.items()}
+        await output.show(await last_records(client, readable, arguments.tail, request.reader))
+        starts = {each: log.end for each, log in readable.items()}
     reader = request.reader(starts, ends)
     enter(reader, logs)
     reading = LeaderReading(client, reader, choice.is_only_matched if arguments.follow else lambda topic: False)

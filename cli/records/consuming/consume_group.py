@@ -115,7 +115,8 @@ class _GroupConsumer:
         self._committed = {each: committed[each] for each in assigned if each in committed}
         self._reader.positions = dict(self._printed)
         if not self._arguments.follow:
-            for each, log in logs.items():
+            readable = answered(await self._client.ends(assigned, only_stable=self._request.only_stable))
+            for each, log in readable.items():
                 self._ends.setdefault(each, log.end)
             self._reader.ends = {each: self._ends[each] for each in assigned}
         enter(self._reader, logs)

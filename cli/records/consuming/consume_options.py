@@ -9,6 +9,8 @@ from tailrace.cli.records.formats.record_format import RecordFormat
 from .consume_ranges import BEGINNING, END, place
 from .consume_tail import TAIL_MAX
 
+READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options to a parser."""
@@ -51,6 +53,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--uncommitted", action="store_true", help="Read to the log end; records that are not committed may be lost."
     )
     how.add_argument(
+        "--isolation",
+        choices=(READ_UNCOMMITTED, READ_COMMITTED),
+        default=READ_UNCOMMITTED,
+        help="With read_committed, leave out records of transactions that are open or were aborted.",
+    )
+    how.add_argument(
+        "--transactions",
+        action="store_true",
+        help="Mark each record of a transaction as open, committed or aborted.",
+    )
+    how.add_argument(
         "--quorum",
         action="store_true",
         help="Ask the replicas instead of the leader which records are acknowledged; works without a leader.",
@@ -83,11 +96,26 @@ def check(arguments: argparse.Namespace) -> None:
         raise UsageError("--to beginning: there are no records before it")
     if arguments.start is None:
         arguments.start = BEGINNING
+    _check_isolation(arguments)
     if arguments.group is not None:
         _check_group(arguments)
     if arguments.quorum:
         _check_quorum(arguments)
     _check_output(arguments)
+
+
+def _check_isolation(arguments: argparse.Namespace) -> None:
+    if arguments.isolation == READ_COMMITTED and arguments.transactions:
+        raise UsageError("--transactions: with --isolation read_committed all records are committed")
+    if arguments.transactions and (arguments.values or arguments.format):
+        raise UsageError("--transactions: leave out --values and --format, which do not show it")
+    for name, given in (
+        ("isolation read_committed", arguments.isolation == READ_COMMITTED),
+        ("transactions", arguments.transactions),
+    ):
+        for other in ("uncommitted", "quorum"):
+            if given and getattr(arguments, other):
+                raise UsageError(f"--{name} and --{other} cannot be used together")
 
 
 def _check_group(arguments: argparse.Namespace) -> None:

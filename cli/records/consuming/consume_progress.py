@@ -6,7 +6,8 @@ from msgspec import Struct
 
 from tailrace.cli.records.formats.consumed_record import Consumed
 from tailrace.client.log_client import Fetched
-from tailrace.client.log_facts import LogEnds, Partition, fetched_batches
+from tailrace.client.log_facts import LogEnds, Partition
+from tailrace.client.transaction_states import ABORTED
 from tailrace.protocol.batches.records import Record
 from tailrace.protocol.error_codes import KafkaError
 
@@ -26,6 +27,10 @@ class Consuming(Struct):
     """Whether the reader also wants records that are not committed."""
     matches: Callable[[Record], bool] | None = None
     """Which records to show; None if all are."""
+    only_stable: bool = False
+    """Whether the reader wants only records of transactions that were committed, and those that are in none."""
+    shows_transactions: bool = False
+    """Whether each record is shown with the end of its transaction."""
 
     @property
     def wanted(self) -> dict[Partition, int]:
@@ -45,18 +50,22 @@ class Consuming(Struct):
         first = position = self.positions[partition]
         limit = _NO_END if end is None else end
         found: list[Consumed] = []
+        transactions = fetched.transactions
         try:
-            for following, records in fetched_batches(fetched.records):
-                for each in records:
+            for header, marker, records in fetched.batches:
+                state = None if transactions is None else transactions.state_of(header, marker)
+                for each in () if state == ABORTED and self.only_stable else records:
                     if first <= each.offset < limit and (self.matches is None or self.matches(each)):
                         if len(found) == self.count:
                             return self._took(partition, found[-1].record.offset + 1 if found else first, found)
-                        found.append(Consumed(partition, each, each.offset < fetched.high_watermark))
-                position = max(position, min(following, limit))
+                        is_committed = each.offset < fetched.high_watermark
+                        found.append(Consumed(partition, each, is_committed, state, self.shows_transactions))
+                position = max(position, min(header.next_offset, limit))
         except KafkaError:
             if position == first:
                 raise
-        if end is not None and not fetched.records and (self.uncommitted or fetched.high_watermark >= end):
+        readable = fetched.last_stable if self.only_stable else fetched.high_watermark
+        if end is not None and not fetched.records and (self.uncommitted or readable >= end):
             position = end  # compaction has removed the records, or an uncommitted end was truncated
         return self._took(partition, position, found)
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 from tailrace.client.log_facts import Partition
 from tailrace.protocol.batches.records import Record
 
+from .consume_options import READ_COMMITTED
 from .consume_progress import Consuming
 from .record_output import RecordOutput
 from .topic_choice import TopicChoice
@@ -27,4 +28,17 @@ class ConsumeRequest(Struct, frozen=True):
 
     def reader(self, starts: dict[Partition, int], ends: dict[Partition, int] | None) -> Consuming:
         """Makes the progress of a reader that begins and ends at these offsets; without `ends` it never stops."""
-        return Consuming(starts, ends, self.arguments.count, self.arguments.uncommitted, self.matches)
+        return Consuming(
+            starts,
+            ends,
+            self.arguments.count,
+            self.arguments.uncommitted,
+            self.matches,
+            self.only_stable,
+            self.arguments.transactions,
+        )
+
+    @property
+    def only_stable(self) -> bool:
+        """Whether to read only records that are in no transaction, or in one that was committed."""
+        return bool(self.arguments.isolation == READ_COMMITTED)

@@ -11,7 +11,6 @@ from heapq import nlargest
 from tailrace.cli.records.formats.consumed_record import Consumed
 from tailrace.client.log_client import LogClient
 from tailrace.client.log_facts import LogEnds, Partition
-from tailrace.protocol.batches.records import Record
 
 from .consume_progress import Consuming
 from .leader_reading import LeaderReading
@@ -19,24 +18,24 @@ from .leader_reading import LeaderReading
 TAIL_MAX = 100_000
 """The number of records that `--tail` keeps in memory."""
 _STEP_GROWTH = 4
+ReaderOf = Callable[[dict[Partition, int], dict[Partition, int]], Consuming]
 
 
 async def last_records(
     client: LogClient,
     logs: Mapping[Partition, LogEnds],
     count: int,
-    matches: Callable[[Record], bool] | None,
-    *,
-    uncommitted: bool,
+    reader_of: ReaderOf,
 ) -> list[Consumed]:
     """Returns the last `count` records that match, over all partitions, from older to newer.
 
+    `reader_of` makes a reader from the offsets where it begins and ends.
     Records of one partition stay in order, even if their timestamps are not.
     """
     newest: list[tuple[int, Partition, int, Consumed]] = []
     for partition, log in logs.items():
         time = -1
-        for each in await _last_of(client, partition, log, count, matches, uncommitted=uncommitted):
+        for each in await _last_of(client, partition, log, count, reader_of):
             time = max(time, each.record.timestamp)
             newest.append((time, partition, each.record.offset, each))
         newest = nlargest(count, newest, key=lambda each: each[:3])
@@ -48,15 +47,13 @@ async def _last_of(
     partition: Partition,
     log: LogEnds,
     count: int,
-    matches: Callable[[Record], bool] | None,
-    *,
-    uncommitted: bool,
+    reader_of: ReaderOf,
 ) -> deque[Consumed]:
     step = count
     while True:
         start = max(log.start, log.end - step)
         kept: deque[Consumed] = deque(maxlen=count)
-        reader = Consuming({partition: start}, {partition: log.end}, None, uncommitted, matches)
+        reader = reader_of({partition: start}, {partition: log.end})
         reading = LeaderReading(client, reader)
         while reader.wanted:
             for _, records in await reading.next():

@@ -19,18 +19,21 @@ _time_text = lru_cache(maxsize=1000)(time_text)
 
 def line_text(consumed: Consumed) -> str:
     """Formats a record as a line, with a dash for no key and `null` for no value."""
-    partition, record, is_committed = consumed
+    partition, record = consumed.partition, consumed.record
     key = "-" if record.key is None else _shown(record.key)
     value = "null" if record.value is None else _shown(record.value)
     line = f"{partition}  {record.offset}  {_time_text(record.timestamp)}  {key}  {value}"
     for name, content in record.headers:
         line += f"  {plain(name)}={'null' if content is None else _shown(content)}"
-    return line if is_committed else f"{line}  {_UNCOMMITTED}"
+    if consumed.shows_transaction and consumed.transaction is not None:
+        line += f"  transaction={consumed.transaction}"
+    return line if consumed.is_committed else f"{line}  {_UNCOMMITTED}"
 
 
 def record_document(consumed: Consumed) -> dict[str, object]:
     """Makes a document of a record; bytes that are not UTF-8 become `{"base64": …}`."""
     record = consumed.record
+    transaction = {"transaction": consumed.transaction} if consumed.shows_transaction else {}
     return {
         "topic": consumed.partition.topic,
         "partition": consumed.partition.number,
@@ -40,6 +43,7 @@ def record_document(consumed: Consumed) -> dict[str, object]:
         "value": content_document(record.value),
         "headers": [{"name": _name(name), "value": content_document(value)} for name, value in record.headers],
         "committed": consumed.is_committed,
+        **transaction,
     }
 
 

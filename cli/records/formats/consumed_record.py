@@ -13,3 +13,7 @@ class Consumed(NamedTuple):
     record: Record
     is_committed: bool
     """Whether the leader knew that the record was committed when it sent it."""
+    transaction: str | None = None
+    """How the transaction of the record ended, or that it is open; None if it is in none, or nobody asked."""
+    shows_transaction: bool = False
+    """Whether to show how transactions ended."""

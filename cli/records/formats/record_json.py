@@ -30,7 +30,8 @@ _INT64_MAX = 2**63 - 1
 
 def json_line(consumed: Consumed) -> str:
     """Formats a record as one line of JSON, without the line end."""
-    partition, record, is_committed = consumed
+    partition, record = consumed.partition, consumed.record
+    transaction = f', "transaction": {json.dumps(consumed.transaction)}' if consumed.shows_transaction else ""
     headers = ", ".join(
         f'{{"name": {_name_text(name)}, "value": {_content_text(value)}}}' for name, value in record.headers
     )
@@ -38,7 +39,7 @@ def json_line(consumed: Consumed) -> str:
         f'{{"topic": {json.dumps(partition.topic)}, "partition": {partition.number}, "offset": {record.offset}, '
         f'"timestamp": {record.timestamp}, "key": {_content_text(record.key)}, '
         f'"value": {_content_text(record.value)}, "headers": [{headers}], '
-        f'"committed": {"true" if is_committed else "false"}}}'
+        f'"committed": {"true" if consumed.is_committed else "false"}{transaction}}}'
     )
 
 
@@ -101,6 +102,7 @@ class _JsonRecord(Struct, forbid_unknown_fields=True):
     topic: Raw = _NOTHING
     offset: Raw = _NOTHING
     committed: Raw = _NOTHING
+    transaction: Raw = _NOTHING
 
 
 _DECODER = msgspec.json.Decoder(_JsonRecord)

@@ -31,6 +31,10 @@ def test_it_begins_at_the_beginning_unless_it_is_told_otherwise() -> None:
         ("--quorum --uncommitted", "--quorum and --uncommitted cannot be used together"),
         ("--quorum --to end", "--quorum: --to must be an offset"),
         ("--values --format %s", "--values and --format cannot be used together"),
+        ("--isolation read_committed --quorum", "--isolation read_committed and --quorum cannot be used together"),
+        ("--transactions --uncommitted", "--transactions and --uncommitted cannot be used together"),
+        ("--transactions --isolation read_committed", "--transactions: with --isolation read_committed all records"),
+        ("--transactions --values", "--transactions: leave out --values and --format"),
         ("--null x", "--null: only --format takes it"),
     ],
 )
