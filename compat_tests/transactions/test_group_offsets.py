@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from clients.kafka_python import read as read_with_kafka_python
 from clients.librdkafka import produce, read
+from cluster import Broker
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as Place
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as KafkaPythonPlace
 from kafka.structs import OffsetAndMetadata
-from topics import CreateTopic
+from topics import CreateTopic, topic_creator
 from waiting import wait_until
 
 PARTITIONS = 2
@@ -235,3 +236,21 @@ def test_offsets_of_an_open_transaction_are_not_visible(
         assert committed(each, source)[0] == 7
     assert consumer.committed(KafkaPythonPlace(source, 0)) == 7
     consumer.close(autocommit=False)
+
+
+def test_pending_offsets_survive_a_kill(broker: Broker, group: str) -> None:
+    topic = topic_creator(broker.bootstrap, "survivors")(partitions=PARTITIONS)
+    settings = {"bootstrap.servers": broker.bootstrap, "log_level": 2, "reconnect.backoff.max.ms": 200}
+    consumer = Consumer(settings | {"group.id": group, "enable.auto.commit": False})
+    consumer.commit(offsets=[Place(topic, partition, 3) for partition in range(PARTITIONS)], asynchronous=False)
+    producers = [transactional_producer(broker.bootstrap, **settings) for _ in range(PARTITIONS)]
+    for partition, producer in enumerate(producers):
+        producer.begin_transaction()
+        place = Place(topic, partition, 7)
+        producer.send_offsets_to_transaction([place], consumer.consumer_group_metadata(), SECONDS)
+    broker.kill()
+    broker.start()
+    producers[0].commit_transaction(SECONDS)
+    producers[1].abort_transaction(SECONDS)
+    assert committed(consumer, topic) == [7, 3]
+    consumer.close()
