@@ -38,6 +38,8 @@ CHANNELS_MAX = 8
 REQUESTS_MAX = 1000
 """The number of unanswered requests on each channel to one SPU at which further ones are refused."""
 CONNECT_SECONDS_MAX = 5.0
+CHECK_SECONDS = 0.5
+"""How often a waiting request checks that the other SPU is online."""
 IDLE_SECONDS_MAX = 60.0
 """How long a connection without requests stays open."""
 RESPONSE_BYTES_MAX = 16 * 1024 * 1024
@@ -101,17 +103,27 @@ class SpuChannels:
         channel = self._channel_to(spu)
         request = _Request(api, make)
         channel.add(request)
-        with trio.move_on_after(seconds):
-            try:
-                await request.done.wait()
-            except trio.Cancelled:
+        try:
+            await self._wait_for(request, spu, trio.current_time() + seconds)
+        finally:
+            if not request.done.is_set():
                 channel.abandon(request)
-                raise
         if request.error is not None:
             raise request.error
-        if request.is_abandoned:
-            raise TimeoutError(f"SPU {spu} did not respond within {seconds:g} s")
+        if not request.done.is_set():
+            raise TimeoutError(f"SPU {spu} did not respond within {seconds:g} s, or went offline")
         return request.version, request.response
+
+    async def _wait_for(self, request: _Request, spu: SpuId, deadline: float) -> None:
+        """Waits for the response until the deadline, and no longer than the SPU is online.
+
+        A frozen SPU closes no connection. The cluster knows soon that it is offline, and another SPU has its duties.
+        """
+        while not request.done.is_set() and trio.current_time() < deadline:
+            if public_address(self._cluster, spu) is None:
+                return
+            with trio.move_on_at(min(deadline, trio.current_time() + CHECK_SECONDS)):
+                await request.done.wait()
 
     def _channel_to(self, spu: SpuId) -> "_Channel":
         """Returns an idle channel, a new one, or the one with the fewest requests."""

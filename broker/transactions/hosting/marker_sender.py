@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 REQUESTS_IN_FLIGHT_MAX = 4
 """How many requests of one line are in flight. Further markers wait and share the next request."""
-SECONDS_MAX = 40.0
-"""How long a request may take; a leader waits 30 s for its followers."""
+SECONDS_MAX = 10.0
+"""How long a request may take; a leader waits 5 s for its followers."""
 PAUSE_SECONDS_MIN = 0.02
 FAILURES_TO_LOG = 10
 """After how many failures in a row the log says that a marker waits."""

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from msgspec.structs import replace
 from simulation.network import MemoryConnection, MemoryNetwork
 from spus import ADDRESS, running_spu
 
-from tailrace.broker.copies.spu_channels import IDLE_SECONDS_MAX, REQUESTS_MAX, SpuChannels
+from tailrace.broker.copies.spu_channels import CHECK_SECONDS, IDLE_SECONDS_MAX, REQUESTS_MAX, SpuChannels
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import Endpoint, SpuSpec
 from tailrace.protocol.apis import API_TABLE, Api, ApiKey
@@ -201,7 +202,7 @@ async def test_a_silent_spu_is_given_up_and_the_next_request_connects_again(auto
         lost = _Asked(nursery, channels)
         scripted = await accept()
         await trio.sleep(SECONDS + 1)
-        assert str(lost.outcome) == "SPU 1 did not respond within 5 s"
+        assert str(lost.outcome) == "SPU 1 did not respond within 5 s, or went offline"
         assert trio.current_time() - began == SECONDS + 1
         again = _Asked(nursery, channels)
         scripted = await accept()
@@ -209,6 +210,17 @@ async def test_a_silent_spu_is_given_up_and_the_next_request_connects_again(auto
         scripted.respond()
         await trio.testing.wait_all_tasks_blocked()
         assert isinstance(again.outcome, MetadataResponse)
+
+
+async def test_a_frozen_spu_is_given_up_when_the_cluster_knows_that_it_is_offline(autojump_clock: object) -> None:
+    async with _scripted() as (channels, accept), trio.open_nursery() as nursery:
+        lost = _Asked(nursery, channels, 1000.0)
+        await accept()
+        await trio.sleep(5)
+        assert lost.outcome is None
+        channels._cluster.put_spu(replace(channels._cluster.spus[THERE], online=False))
+        await trio.sleep(2 * CHECK_SECONDS)
+        assert isinstance(lost.outcome, TimeoutError)
 
 
 async def test_a_late_response_to_an_abandoned_request_is_not_given_to_another(autojump_clock: object) -> None:
