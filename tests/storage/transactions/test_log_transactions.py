@@ -322,3 +322,17 @@ async def test_a_log_whose_file_was_lost_is_closed_without_claiming_what_it_had(
     _end(log, 7)
     await log.close()
     assert _aborted(_open(files), 0, 6) == [(7, 0, 1), (7, 2, 3), (7, 4, 5)]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+async def test_what_is_read_after_a_start_comes_with_what_was_aborted_in_it(clean: bool) -> None:
+    files = SimulatedFiles()
+    log, expected = _log_with_aborted(files)
+    await log.close()
+    log = _open(files, clean=clean)
+    for facts in (log.segments()[-1], log.segments()[0]):
+        found = log.read(facts.base, 10**6, log.log_end, at_least_one=True)
+        assert found is not None
+        aborted = log.aborted_in(found, facts.base, log.log_end)
+        told = [(each.producer_id, each.first_offset, each.last_offset) for each in aborted]
+        assert told == [each for each in expected if facts.base <= each[2] and each[1] < facts.end] != []
