@@ -36,6 +36,8 @@ from spark_work import (
 CORES = 2
 SMALL, LARGE = "100 B", "1 kB"
 VALUE_BYTES = {SMALL: 100, LARGE: 1000}
+HEADERS_MUST = 4.0
+"""How many times as fast as all columns `segments` should read headers."""
 Costs = defaultdict[tuple[str, str, str], list[Cost]]
 """What each turn took, by topic, case and system."""
 
@@ -125,6 +127,20 @@ def table(costs: Costs, counts: Mapping[str, int], rounds: int) -> list[str]:
             rates = [f"{counts[size] / each:,.0f}" for each in pair]
             cells = [row.name, size, *rates, f"{ratio:.1f}×", *(f"{each:.2f}" for each in cpu), judged(row, ratio)]
             lines.append("| " + " | ".join(cells) + " |")
+    return [*lines, "", *header_lines(costs)]
+
+
+def header_lines(costs: Costs) -> list[str]:
+    """Returns how much less time `segments` takes for headers than for all columns."""
+    lines = []
+    for size in VALUE_BYTES:
+        all_columns, headers = costs.get((size, ALL, TAILRACE)), costs.get((size, COUNTS, TAILRACE))
+        if all_columns and headers:
+            ratio = statistics.median(each.seconds for each in all_columns) / statistics.median(
+                each.seconds for each in headers
+            )
+            goal = f"≥ {HEADERS_MUST:g}×: {'must' if ratio >= HEADERS_MUST else '**no**'}"
+            lines.append(f"- {size}: header-only is {ratio:.1f}× as fast as all columns ({goal}).")
     return lines
 
 
