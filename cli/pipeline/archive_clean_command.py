@@ -6,14 +6,16 @@ unreachable.
 
 import argparse
 
-from tailrace.cli.options.sc_options import DONE, REFUSED, UNREACHABLE, WRONG_USAGE, say
+from tailrace.cli.options.sc_options import DONE
 from tailrace.cli.output.printing import counted, size_text
 from tailrace.cli.output.times import duration
-from tailrace.pipeline.archive.manifest.archive_manifest import ManifestError
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
 from tailrace.pipeline.archive.upkeep.orphan_cleaning import AGE_SECONDS, clean
-from tailrace.pipeline.jobs.job_errors import JobError, ServerSilentError
+from tailrace.pipeline.jobs.job_errors import checking_usage
+from tailrace.pipeline.jobs.job_status import EXPECTED
 from tailrace.runtime.wall_clock import SystemClock
+
+from .job_output import failed
 
 _NAME = "pipeline archive clean"
 
@@ -34,22 +36,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command and returns its exit status."""
     try:
-        folder = ArchiveFolder(arguments.directory)
-    except (JobError, ManifestError) as error:
-        return _fail(error, WRONG_USAGE)
-    try:
+        with checking_usage():
+            folder = ArchiveFolder(arguments.directory)
         done = clean(folder, SystemClock().now_ms(), arguments.older_than / 1000, dry_run=arguments.dry_run)
-    except ServerSilentError as error:
-        return _fail(error, UNREACHABLE)
-    except (JobError, ManifestError) as error:
-        return _fail(error, REFUSED)
+    except EXPECTED as error:
+        return failed(_NAME, error)
     if arguments.dry_run:
         print(*done.paths, sep="\n", end="\n" if done.paths else "")
     verb = "would be removed" if arguments.dry_run else "removed"
     print(f"{counted(len(done.paths), 'file')} with {size_text(done.bytes)} {verb}")
     return DONE
-
-
-def _fail(error: Exception, status: int) -> int:
-    say(_NAME, str(error))
-    return status

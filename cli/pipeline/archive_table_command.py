@@ -6,16 +6,15 @@ unreachable.
 
 import argparse
 import logging
-import sys
 from collections.abc import Mapping, Sequence
 
-from tailrace.cli.options.sc_options import REFUSED, UNREACHABLE, WRONG_USAGE, UsageError, say
-from tailrace.cli.output.printing import for_encoding
-from tailrace.pipeline.archive.manifest.archive_manifest import ManifestError
-from tailrace.pipeline.jobs.job_errors import JobError, ServerSilentError
+from tailrace.pipeline.jobs.job_arguments import add_output, add_topics
+from tailrace.pipeline.jobs.job_errors import WrongUsageError, checking_usage
+from tailrace.pipeline.jobs.job_status import EXPECTED
+
+from .job_output import failed, show
 
 _NAME = "pipeline archive table"
-_OUTPUTS = ("table", "json")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -32,10 +31,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="With --iceberg: a property of the catalog, such as uri=sqlite:////lake/catalog.db; may be repeated.",
     )
-    parser.add_argument(
-        "--topic", metavar="TOPIC", action="append", default=[], help="Take this topic only; may be repeated."
-    )
-    parser.add_argument("--output", "-o", choices=_OUTPUTS, default="table", help="Output format (default: table).")
+    add_topics(parser)
+    add_output(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -48,11 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     try:
         options = _options(arguments)
-        ArchiveFolder(arguments.directory)
-    except (UsageError, JobError, ManifestError) as error:
-        say(_NAME, str(error))
-        return WRONG_USAGE
-    try:
+        with checking_usage():
+            ArchiveFolder(arguments.directory)
         if arguments.delta is not None:
             result = delta_table(arguments.directory, arguments.delta, topics=arguments.topic)
         else:
@@ -60,25 +54,21 @@ def run(arguments: argparse.Namespace) -> int:
             result = iceberg_table(
                 arguments.directory, arguments.iceberg, catalog=catalog, options=options, topics=arguments.topic
             )
-    except ServerSilentError as error:
-        say(_NAME, str(error))
-        return UNREACHABLE
-    except (JobError, ManifestError) as error:
-        say(_NAME, str(error))
-        return REFUSED
-    print(for_encoding(result.json() if arguments.output == "json" else result.text(), sys.stdout.encoding))
+    except EXPECTED as error:
+        return failed(_NAME, error)
+    show(result.json() if arguments.output == "json" else result.text())
     return result.status
 
 
 def _options(arguments: argparse.Namespace) -> Mapping[str, str]:
-    """Reads the properties of the catalog. Raises UsageError."""
+    """Reads the properties of the catalog. Raises WrongUsageError."""
     given: Sequence[str] = arguments.catalog_option
     if arguments.iceberg is None and (given or arguments.catalog is not None):
-        raise UsageError("--catalog and --catalog-option have no effect without --iceberg")
+        raise WrongUsageError("--catalog and --catalog-option have no effect without --iceberg")
     found = {}
     for each in given:
         name, equals, value = each.partition("=")
         if not equals or not name:
-            raise UsageError(f"--catalog-option: {each!r} is not NAME=VALUE")
+            raise WrongUsageError(f"--catalog-option: {each!r} is not NAME=VALUE")
         found[name] = value
     return found

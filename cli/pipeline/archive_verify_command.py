@@ -1,23 +1,18 @@
 """`tailrace pipeline archive verify`: proves that an archive has every committed record exactly once.
 
 Exit status: 0 proven, 1 not proven or refused, 2 wrong usage or a directory that is no archive, 3 no broker responds,
-or the SC that has the head does not.
+or the SC that has the head is unreachable.
 """
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
-from tailrace.cli.options.sc_options import REFUSED, UNREACHABLE, WRONG_USAGE, say
-from tailrace.cli.output.printing import for_encoding
-from tailrace.cli.output.progress import Progress
 from tailrace.cli.output.tables import table
-from tailrace.client.server_connection import RefusedError, UnreachableError
-from tailrace.pipeline.archive.manifest.archive_manifest import ManifestError
 from tailrace.pipeline.archive.manifest.rollup_sums import rollup_text
 from tailrace.pipeline.archive.proofs import verify_arguments
-from tailrace.pipeline.jobs.job_errors import JobError, ServerSilentError
-from tailrace.runtime.settings import SettingsError
+from tailrace.pipeline.jobs.job_status import EXPECTED
+
+from .job_output import failed, job_progress, show
 
 if TYPE_CHECKING:
     from tailrace.pipeline.archive.proofs.archive_proof import PartitionProof
@@ -33,20 +28,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command and returns its exit status."""
+    progress = job_progress("verifying", "tasks")
     try:
-        asked = verify_arguments.asked(arguments)
-    except (JobError, ManifestError, SettingsError) as error:
-        return _fail(error, WRONG_USAGE)
-    progress = Progress(0, wanted=False, doing="verifying", amount=lambda count: f"{count} tasks")
-    try:
-        result = verify_arguments.run_verify(asked, progress.move_to)
-    except (ServerSilentError, UnreachableError) as error:
-        return _fail(error, UNREACHABLE)
-    except (JobError, ManifestError, RefusedError) as error:
-        return _fail(error, REFUSED)
+        result = verify_arguments.run_verify(verify_arguments.asked(arguments), progress.move_to)
+    except EXPECTED as error:
+        return failed(_NAME, error)
     finally:
         progress.clear()
-    print(for_encoding(result.json() if arguments.output == "json" else _text(result), sys.stdout.encoding))
+    show(result.json() if arguments.output == "json" else _text(result))
     return result.status
 
 
@@ -74,8 +63,3 @@ def _row(proof: "PartitionProof") -> tuple[object, ...]:
         rollup_text(proof.rollup),
         "yes" if proof.is_proven else "no",
     )
-
-
-def _fail(error: Exception, status: int) -> int:
-    say(_NAME, str(error))
-    return status

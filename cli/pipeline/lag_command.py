@@ -21,7 +21,9 @@ from tailrace.cli.output.tables import table
 from tailrace.client.sc_client import Document
 from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
-from tailrace.pipeline.lag.attachment import BOOTSTRAP_DEFAULT, parse_brokers, serving_metrics
+from tailrace.pipeline.jobs.broker_addresses import parse_brokers
+from tailrace.pipeline.jobs.job_arguments import add_bootstrap, add_output
+from tailrace.pipeline.lag.attachment import serving_metrics
 from tailrace.pipeline.lag.checkpoint_queries import CheckpointQueries
 from tailrace.pipeline.lag.group_positions import PLACEHOLDER, GroupNameError, GroupPositions
 from tailrace.pipeline.lag.lag_keeper import LagKeeper
@@ -35,11 +37,9 @@ from tailrace.runtime.network import Address, Network
 from tailrace.runtime.process import Stop, run_stoppable
 from tailrace.runtime.seams import real_seams
 from tailrace.runtime.settings import SettingsError, parse_address
-from tailrace.runtime.settings_sources import BOOTSTRAP_VARIABLE
 from tailrace.runtime.wall_clock import WallClock
 
 _NAME = "pipeline lag"
-_OUTPUTS = ("table", "json")
 
 
 class _Asked(Struct, frozen=True):
@@ -68,14 +68,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="Commit the positions to this consumer group (default: commit nothing). In its name, "
         f"{PLACEHOLDER} stands for the name of the directory.",
     )
-    parser.add_argument(
-        "--bootstrap",
-        metavar="HOST:PORT[,HOST:PORT]",
-        help=f"Brokers of Tailrace or Apache Kafka (default: ${BOOTSTRAP_VARIABLE}, or {BOOTSTRAP_DEFAULT}).",
-    )
+    add_bootstrap(parser)
     parser.add_argument("--follow", action="store_true", help="Go on until the command is stopped.")
     parser.add_argument("--metrics", metavar="HOST:PORT", help="With --follow: address to listen on for Prometheus.")
-    parser.add_argument("--output", "-o", choices=_OUTPUTS, default="table", help="Output format (default: table).")
+    add_output(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

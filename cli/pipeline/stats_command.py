@@ -1,46 +1,42 @@
 """`tailrace pipeline stats`: shows key skew, sizes, hot partitions, what compaction would save, and duplicates.
 
-It runs on Spark. Exit status: 0 done, 1 refused, 2 wrong usage or a directory without logs.
+It runs on Spark. Exit status: 0 done, 1 refused, 2 wrong usage or a directory without logs, 3 the SC that has the head
+of the archive is unreachable.
 """
 
 import argparse
-import sys
 from collections.abc import Iterator
 
-from tailrace.cli.options.sc_options import DONE, REFUSED, WRONG_USAGE, say
-from tailrace.cli.output.printing import for_encoding, size_text
-from tailrace.cli.output.progress import Progress
+from tailrace.cli.output.printing import size_text
 from tailrace.cli.output.tables import fields, table
-from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.job_status import EXPECTED
 from tailrace.pipeline.stats.size_buckets import SizeStat
 from tailrace.pipeline.stats.stat_rows import StatsResult, TopicStat
-from tailrace.pipeline.stats.stats_job import WrongArgumentError, run_stats
 from tailrace.pipeline.stats.stats_job import configure as configure_job
+from tailrace.pipeline.stats.stats_job import run_stats
+
+from .job_output import failed, job_progress, show
 
 _NAME = "pipeline stats"
-_OUTPUTS = ("table", "json")
 _KEYS_SHOWN = 10
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     configure_job(parser)
-    parser.add_argument("--output", "-o", choices=_OUTPUTS, default="table", help="Output format (default: table).")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the job on Spark, prints its tables, and returns the exit status."""
-    progress = Progress(1, wanted=False, doing="counting", amount=str)
+    progress = job_progress("counting", "tasks")
     try:
         result = run_stats(arguments, progress.move_to)
-    except JobError as error:
+    except EXPECTED as error:
+        return failed(_NAME, error)
+    finally:
         progress.clear()
-        say(_NAME, str(error))
-        return WRONG_USAGE if isinstance(error, WrongArgumentError) else REFUSED
-    progress.clear()
-    text = result.json() if arguments.output == "json" else "\n\n".join(_tables(result))
-    print(for_encoding(text, sys.stdout.encoding))
-    return DONE
+    show(result.json() if arguments.output == "json" else "\n\n".join(_tables(result)))
+    return result.status
 
 
 def _tables(result: StatsResult) -> Iterator[str]:

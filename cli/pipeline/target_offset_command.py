@@ -9,6 +9,7 @@ import re
 
 from tailrace.cli.options.sc_options import DONE, REFUSED, WRONG_USAGE, say
 from tailrace.cli.output.tables import table
+from tailrace.pipeline.jobs.job_arguments import add_output
 
 _NAME = "pipeline target-offset"
 
@@ -18,13 +19,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "places", metavar="PARTITION/OFFSET", nargs="+", type=_place, help="Records of the source, such as 0/1234."
     )
-    parser.add_argument("--map", metavar="DIR", required=True, help="The directory of the map that the replay wrote.")
+    parser.add_argument(
+        "--map", metavar="DIRECTORY", required=True, help="The directory of the map that the replay wrote."
+    )
     parser.add_argument(
         "--or-next",
         action="store_true",
         help="For a record that was not sent, show the offset of the next one, where a consumer goes on.",
     )
-    parser.add_argument("--output", "-o", choices=("table", "json"), default="table", help="Output format.")
+    add_output(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from tailrace.cli.options.sc_options import REFUSED, UNREACHABLE, WRONG_USAGE, UsageError, say
+from tailrace.cli.options.sc_options import WRONG_USAGE, UsageError, say
 from tailrace.cli.options.server_choice import SC_DEFAULT
 from tailrace.cli.output.progress import Progress
 from tailrace.cli.output.times import moment
-from tailrace.client.server_connection import RefusedError, UnreachableError
+from tailrace.pipeline.jobs.job_arguments import add_master, add_output
+from tailrace.pipeline.jobs.job_status import EXPECTED, status_of
 from tailrace.runtime import logs
-from tailrace.runtime.settings import SettingsError
 from tailrace.runtime.settings_sources import SC_VARIABLE
 from tailrace.trigger.config.trigger_settings import SETTINGS
 from tailrace.trigger.functions.function_source import FunctionLoadError
@@ -49,7 +49,7 @@ _WITHOUT_EFFECT = (
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     add_function(parser)
-    parser.add_argument("--archive", metavar="DIR", required=True, help="The archive with the records of the topic.")
+    parser.add_argument("--archive", metavar="DIRECTORY", required=True, help="The archive of the topic.")
     parser.add_argument(
         "--from",
         dest="begin_ms",
@@ -60,11 +60,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until", dest="end_ms", metavar="TIME", type=moment, help="Handle records before this time.")
     parser.add_argument(
         "--output-archive",
-        metavar="DIR",
+        metavar="DIRECTORY",
         help="Store what the function emits, and dead letters, in this archive, exactly once, and not in topics.",
     )
     parser.add_argument(
-        "--progress", metavar="DIR", help="Without --output-archive: where the run notes which chunks are done."
+        "--progress", metavar="DIRECTORY", help="Without --output-archive: where the run notes which chunks are done."
     )
     parser.add_argument(
         "--sc",
@@ -72,14 +72,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"Public addresses of the SC and its standbys, for output to topics (default: ${SC_VARIABLE}, or "
         f"{SC_DEFAULT}).",
     )
-    parser.add_argument(
-        "--master",
-        metavar="URL",
-        help="Where Spark runs, such as spark://HOST:7077 or local[2] (default: all cores of this machine).",
-    )
-    parser.add_argument(
-        "--output", "-o", choices=("text", "json"), default="text", help="Format of the result (default: text)."
-    )
+    add_master(parser)
+    add_output(parser)
     parser.add_argument(
         "--log-level", choices=sorted(logs.LEVELS), default="info", help="Lowest level to log (default: info)."
     )
@@ -91,23 +85,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the backfill, shows what was done, and returns the exit status."""
-    from tailrace.pipeline.archive.manifest.archive_manifest import ManifestError
-    from tailrace.pipeline.engine.backfill_planning import BackfillError
-    from tailrace.pipeline.engine.engine_settings import EngineSettingsError
-    from tailrace.pipeline.jobs.job_errors import JobError, ServerSilentError
-
     logs.configure(arguments.log_level, json=logs.is_json(arguments.log_format))
     try:
         return _run(arguments)
-    except (UsageError, SettingsError, EngineSettingsError, FunctionLoadError, BackfillError) as error:
+    except (UsageError, FunctionLoadError) as error:
         say(_NAME, str(error))
         return WRONG_USAGE
-    except (ServerSilentError, UnreachableError) as error:
+    except EXPECTED as error:
         say(_NAME, str(error))
-        return UNREACHABLE
-    except (JobError, ManifestError, RefusedError) as error:
-        say(_NAME, str(error))
-        return REFUSED
+        return status_of(error)
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from tailrace.cli.options.sc_options import UsageError
 from tailrace.cli.options.server_choice import SC_DEFAULT, addresses_of
 from tailrace.cluster.stream_state.stream_state import MEMBER_ID_CHARACTERS_MAX
+from tailrace.pipeline.jobs.job_arguments import OUTPUTS, add_master
 from tailrace.runtime.network import Address
 from tailrace.runtime.settings import parse_address
 from tailrace.runtime.settings_sources import BOOTSTRAP_VARIABLE, SC_VARIABLE
@@ -28,22 +29,11 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
         help="What runs the function: a replica in this process (default), or a streaming query on Spark.",
     )
     group = parser.add_argument_group("options of --engine spark")
-    group.add_argument("--checkpoint", metavar="DIR", help="Directory in which Spark keeps its positions.")
+    group.add_argument("--checkpoint", metavar="DIRECTORY", help="Directory in which Spark keeps its positions.")
     group.add_argument("--available-now", action="store_true", help="Handle the records that are there now, and end.")
+    group.add_argument("--output", "-o", choices=OUTPUTS, help="Format of the result at the end (default: table).")
+    add_master(group)
     group.add_argument(
-        "--output", "-o", choices=("text", "json"), help="Format of the result at the end (default: text)."
-    )
-    add_session(group)
-
-
-def add_session(parser: "argparse._ActionsContainer") -> None:
-    """Adds the options of a session of Spark with its Kafka connector."""
-    parser.add_argument(
-        "--master",
-        metavar="URL",
-        help="Where Spark runs, such as spark://HOST:7077 or local[2] (default: all cores of this machine).",
-    )
-    parser.add_argument(
         "--packages",
         metavar="COORDINATES",
         help="Packages of the Kafka connector, or none if the session has it (default: those for this PySpark).",

@@ -12,15 +12,13 @@ from functools import partial
 import trio
 from msgspec.structs import replace
 
-from tailrace.cli.options.sc_options import REFUSED, UNREACHABLE, WRONG_USAGE, UsageError, say
+from tailrace.cli.options.sc_options import REFUSED, WRONG_USAGE, UsageError, say
 from tailrace.cli.output.progress import Progress
-from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.pipeline.engine.engine_results import EngineResult
 from tailrace.pipeline.engine.engine_run import MEMBER_ID, EngineRun, EngineRunSettings
 from tailrace.pipeline.engine.engine_settings import EngineSettingsError
 from tailrace.pipeline.engine.kafka_connector import connector_settings
-from tailrace.pipeline.engine.shard_ownership import OwnershipError
-from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.job_status import EXPECTED, status_of
 from tailrace.pipeline.jobs.spark_session import check_can_run, close_session, open_session
 from tailrace.runtime import logs
 from tailrace.runtime.embedded.side_loop import BlockingCalls
@@ -32,7 +30,6 @@ from .run_options import member_id_of, metrics_address, servers_of
 from .trigger_options import given_trigger
 
 _NAME = "trigger run"
-_EXPECTED = (OwnershipError, JobError, RefusedError, UnreachableError)
 _WRONG = (UsageError, SettingsError, EngineSettingsError, FunctionLoadError)
 
 
@@ -46,10 +43,10 @@ def run_on_spark(arguments: argparse.Namespace, environment: Mapping[str, str]) 
         return WRONG_USAGE
     logs.configure(settings.log_level, json=settings.log_json)
     found: list[EngineResult] = []
-    failure = serve_until_stopped(partial(_serve, run, arguments, found), _EXPECTED)
+    failure = serve_until_stopped(partial(_serve, run, arguments, found), EXPECTED)
     if failure is not None:
         say(_NAME, str(failure))
-        return UNREACHABLE if isinstance(failure, UnreachableError) else REFUSED
+        return status_of(failure)
     if not found:
         return REFUSED  # a second signal has ended the run
     (result,) = found

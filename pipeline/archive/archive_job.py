@@ -8,14 +8,11 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from tailrace.client.server_connection import RefusedError, UnreachableError
-from tailrace.pipeline.archive.manifest.archive_manifest import ManifestError
 from tailrace.pipeline.archive.proofs import verify_arguments
 from tailrace.pipeline.archive.rounds import asked_run, run_arguments
 from tailrace.pipeline.archive.upkeep import compact_arguments
-from tailrace.pipeline.jobs.job_errors import JobError, ServerSilentError
 from tailrace.pipeline.jobs.job_results import JobResult
-from tailrace.runtime.settings import SettingsError
+from tailrace.pipeline.jobs.job_status import EXPECTED, failed_file
 
 _PROGRAM = "archive_job.py"
 
@@ -29,44 +26,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     compact_arguments.configure(jobs.add_parser("compact", help="Merge small chunks of an archive."))
     given = parser.parse_args(argv)
     try:
-        job = _JOBS[given.job](given)
-    except ServerSilentError as error:
-        return _fail(error, 3)
-    except (JobError, ManifestError, SettingsError) as error:
-        return _fail(error, 2)
-    try:
-        return job()
-    except (ServerSilentError, UnreachableError) as error:
-        return _fail(error, 3)
-    except (JobError, ManifestError, RefusedError) as error:
-        return _fail(error, 1)
+        return _JOBS[given.job](given)
+    except EXPECTED as error:
+        return failed_file(_PROGRAM, error)
     except KeyboardInterrupt:
         if getattr(given, "every", None) is None:
             raise
         return 0
 
 
-def _run(given: argparse.Namespace) -> Callable[[], int]:
-    asked = asked_run.asked(given)
-    return lambda: asked_run.run_and_show(asked, given.output, print, _complain)
+def _run(given: argparse.Namespace) -> int:
+    return asked_run.run_and_show(asked_run.asked(given), given.output, print, _complain)
 
 
-def _verify(given: argparse.Namespace) -> Callable[[], int]:
-    asked = verify_arguments.asked(given)
-    return lambda: _show(verify_arguments.run_verify(asked), given.output)
+def _verify(given: argparse.Namespace) -> int:
+    return _show(verify_arguments.run_verify(verify_arguments.asked(given)), given.output)
 
 
-def _compact(given: argparse.Namespace) -> Callable[[], int]:
-    asked = compact_arguments.asked(given)
-    return lambda: _show(compact_arguments.run_compact(asked), given.output)
+def _compact(given: argparse.Namespace) -> int:
+    return _show(compact_arguments.run_compact(compact_arguments.asked(given)), given.output)
 
 
-_JOBS: dict[str, Callable[[argparse.Namespace], Callable[[], int]]] = {
-    "run": _run,
-    "verify": _verify,
-    "compact": _compact,
-}
-"""Each reads its arguments, and returns what does the job. Arguments that cannot work have another exit status."""
+_JOBS: dict[str, Callable[[argparse.Namespace], int]] = {"run": _run, "verify": _verify, "compact": _compact}
 
 
 def _show(result: JobResult, output: str) -> int:
@@ -76,11 +57,6 @@ def _show(result: JobResult, output: str) -> int:
 
 def _complain(sentence: str) -> None:
     print(f"{_PROGRAM}: {sentence}", file=sys.stderr)
-
-
-def _fail(error: Exception, status: int) -> int:
-    _complain(str(error))
-    return status
 
 
 if __name__ == "__main__":

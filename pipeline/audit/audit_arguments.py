@@ -1,15 +1,15 @@
 """The arguments of an audit, which the command line and the file for spark-submit share."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from tailrace.pipeline.jobs.broker_addresses import addresses_of
+from tailrace.pipeline.jobs.job_arguments import add_master, add_output, add_topics, positive_number
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.pipeline.jobs.spark_session import open_session
 from tailrace.runtime.embedded.plain_files import make_directories, replace_file
-from tailrace.runtime.network import Address
-from tailrace.runtime.settings import parse_address
 from tailrace.runtime.wall_clock import SystemClock
 from tailrace.server.metric_text import render
 
@@ -21,17 +21,16 @@ from .copy_finding import Expected
 if TYPE_CHECKING:
     from tailrace.pipeline.jobs.job_progress import Report
 
-OUTPUTS = ("text", "json")
 _MIB = 2**20
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments."""
     parser.add_argument("directories", metavar="DIRECTORY", nargs="+", help="Data directories of SPUs, or above them.")
-    parser.add_argument("--topic", metavar="TOPIC", action="append", default=[], help="Only this topic; repeatable.")
+    add_topics(parser)
     replicas = parser.add_mutually_exclusive_group()
     replicas.add_argument(
-        "--replicas", metavar="N", type=_positive, help="How many replicas each partition should have."
+        "--replicas", metavar="N", type=positive_number, help="How many replicas each partition should have."
     )
     replicas.add_argument(
         "--sc", metavar="HOST:PORT[,HOST:PORT]", help="Ask this SC which SPUs should have which replicas."
@@ -44,14 +43,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--task-mib",
         metavar="MIB",
-        type=_positive,
+        type=positive_number,
         default=TASK_BYTES // _MIB,
         help="About how much of each copy one task reads (default: %(default)s).",
     )
     parser.add_argument("--parquet", metavar="DIRECTORY", help="Write copies.parquet and findings.parquet there.")
     parser.add_argument("--metrics", metavar="FILE", help="Write metrics of Prometheus to this file.")
-    parser.add_argument("--master", help="Master of Spark (default: that of spark-submit, or local[*]).")
-    parser.add_argument("--output", "-o", choices=OUTPUTS, default="text", help="Output format (default: text).")
+    add_master(parser)
+    add_output(parser)
 
 
 def run_audit(arguments: argparse.Namespace, report: "Report | None" = None) -> AuditResult:
@@ -59,7 +58,7 @@ def run_audit(arguments: argparse.Namespace, report: "Report | None" = None) -> 
 
     Raises JobError, SettingsError, and UnreachableError and RefusedError of the SC.
     """
-    addresses = _addresses(arguments.sc)
+    addresses = [] if arguments.sc is None else addresses_of(arguments.sc, "--sc")
     spark = open_session("audit", arguments.master)
     expected = Expected(count=arguments.replicas)
     if addresses:
@@ -102,17 +101,3 @@ def _writing(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise JobError(f"{path} cannot be written: {error.strerror or error}") from error
-
-
-def _addresses(text: str | None) -> Sequence[Address]:
-    return [] if text is None else [parse_address(each.strip(), "--sc", port_min=1) for each in text.split(",")]
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
-
-
-_positive.__name__ = "positive number"

@@ -7,10 +7,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.pipeline.audit.audit_arguments import configure, run_audit, shown
-from tailrace.pipeline.jobs.job_errors import JobError
-from tailrace.runtime.settings import SettingsError
+from tailrace.pipeline.jobs.job_status import EXPECTED, failed_file
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -20,19 +18,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(argv)
     try:
         result = run_audit(given)
-    except (JobError, SettingsError) as error:
-        return _fail(error, 2)
-    except RefusedError as error:
-        return _fail(error, 1)
-    except UnreachableError as error:
-        return _fail(error, 3)
+    except EXPECTED as error:
+        return failed_file(parser.prog, error)
     print(shown(result, given.output))
     return result.status
-
-
-def _fail(error: Exception, status: int) -> int:
-    print(f"audit_job.py: {error}", file=sys.stderr)
-    return status
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.job_errors import JobError, WrongUsageError
 from tailrace.runtime.files import Files
 from tailrace.storage.directory.checkpoints import (
     ReplicaKey,
@@ -117,7 +117,9 @@ class CopyFinder:
 
     def _data_directories(self, path: str) -> Iterator[str]:
         if not self._files.exists(path):
-            raise JobError(f"{path} does not exist on the driver: name the data directory of an SPU, or mount it")
+            raise WrongUsageError(
+                f"{path} does not exist on the driver: name the data directory of an SPU, or mount it"
+            )
         return data_directories_below(self._files, path)
 
     def _is_wanted(self, topic: str) -> bool:
@@ -128,7 +130,7 @@ class CopyFinder:
         missing = [topic for topic in self._topics if topic not in known]
         if missing or not copies:
             what = f"topic {missing[0]}" if missing else "partition"
-            raise JobError(f"there is no {what} below {', '.join(self._paths)}")
+            raise WrongUsageError(f"there is no {what} below {', '.join(self._paths)}")
 
     def _is_parked(self, directory: str) -> bool:
         data, _, topic, topic_id, partition = directory.rsplit("/", 4)

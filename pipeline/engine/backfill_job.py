@@ -8,22 +8,18 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from tailrace.client.server_connection import RefusedError, UnreachableError
-from tailrace.pipeline.archive.manifest.archive_manifest import ManifestError
-from tailrace.pipeline.engine.backfill_planning import BackfillError, Window
+from tailrace.pipeline.engine.backfill_planning import Window
 from tailrace.pipeline.engine.backfill_run import BackfillSettings, check_backfill, plan_backfill, run_backfill
-from tailrace.pipeline.engine.engine_settings import EngineSettingsError
 from tailrace.pipeline.engine.engine_setup import given_function, given_servers
-from tailrace.pipeline.jobs.job_errors import JobError, ServerSilentError
+from tailrace.pipeline.jobs.job_errors import WrongUsageError
+from tailrace.pipeline.jobs.job_status import EXPECTED, failed_file
 from tailrace.pipeline.jobs.spark_session import open_session
 from tailrace.runtime import logs
-from tailrace.runtime.settings import SettingsError
 from tailrace.trigger.config.trigger_settings import TriggerConfigError
 from tailrace.trigger.functions.function_source import FunctionLoadError
 from tailrace.trigger.replica.replica_setup import ReplicaServers
 
-_WRONG = (TriggerConfigError, FunctionLoadError, EngineSettingsError, BackfillError, SettingsError)
-_REFUSED = (JobError, ManifestError, RefusedError)
+_PROGRAM = "backfill_job.py"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,12 +30,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings = _settings(given)
         plan = plan_backfill(settings)
         result = run_backfill(open_session("trigger backfill"), settings, plan)
-    except _WRONG as error:
-        return _fail(error, 2)
-    except (ServerSilentError, UnreachableError) as error:
-        return _fail(error, 3)
-    except _REFUSED as error:
-        return _fail(error, 1)
+    except (TriggerConfigError, FunctionLoadError) as error:
+        return failed_file(_PROGRAM, WrongUsageError(str(error)))
+    except EXPECTED as error:
+        return failed_file(_PROGRAM, error)
     print(result.text())
     return result.status
 
@@ -61,14 +55,14 @@ def _settings(given: argparse.Namespace) -> BackfillSettings:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="backfill_job.py", description="Run a trigger's function over an archive.")
+    parser = argparse.ArgumentParser(prog=_PROGRAM, description="Run a trigger's function over an archive.")
     parser.add_argument("file", metavar="FILE[:NAME]", help="Python file with the function.")
     parser.add_argument("--config", metavar="YAML", help="Configuration of the function in Nuclio's shape.")
-    parser.add_argument("--archive", metavar="DIR", required=True, help="The archive that is read.")
+    parser.add_argument("--archive", metavar="DIRECTORY", required=True, help="The archive that is read.")
     parser.add_argument("--from", dest="begin_ms", type=_moment, metavar="TIME", help="Time of the first records.")
     parser.add_argument("--until", dest="end_ms", type=_moment, metavar="TIME", help="Time after the last records.")
-    parser.add_argument("--output-archive", metavar="DIR", help="Where output and dead letters go, exactly once.")
-    parser.add_argument("--progress", metavar="DIR", help="Without an output archive: which chunks are done.")
+    parser.add_argument("--output-archive", metavar="DIRECTORY", help="Where output and dead letters go, exactly once.")
+    parser.add_argument("--progress", metavar="DIRECTORY", help="Without an output archive: which chunks are done.")
     parser.add_argument("--bootstrap", metavar="HOST:PORT[,HOST:PORT]", help="Brokers of Tailrace or Apache Kafka.")
     parser.add_argument("--sc", metavar="HOST:PORT[,HOST:PORT]", help="Public addresses of the SC and its standbys.")
     return parser
@@ -77,11 +71,6 @@ def _parser() -> argparse.ArgumentParser:
 def _moment(text: str) -> int:
     moment = datetime.fromisoformat(text)
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
-def _fail(error: Exception, status: int) -> int:
-    print(f"backfill_job.py: {error}", file=sys.stderr)
-    return status
 
 
 if __name__ == "__main__":

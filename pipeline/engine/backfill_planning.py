@@ -7,13 +7,14 @@ from msgspec import Struct
 
 from tailrace.pipeline.archive.manifest.archive_layout import may_have_times
 from tailrace.pipeline.archive.manifest.archive_manifest import Chunk, Manifest, PartitionKey
+from tailrace.pipeline.jobs.job_errors import WrongUsageError
 
 from .range_work import RangeWork
 
 _NAMESPACE = UUID("c0a7f2b4-2e5b-4f0e-9b61-7c3f4a1de6d2")
 
 
-class BackfillError(Exception):
+class BackfillError(WrongUsageError):
     """A backfill that cannot be done. The message is one sentence."""
 
 

@@ -8,20 +8,16 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 
-from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.pipeline.engine.engine_run import MEMBER_ID, EngineRun, EngineRunSettings
-from tailrace.pipeline.engine.engine_settings import EngineSettingsError
 from tailrace.pipeline.engine.engine_setup import given_function, given_servers
-from tailrace.pipeline.engine.shard_ownership import OwnershipError
-from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.job_errors import WrongUsageError
+from tailrace.pipeline.jobs.job_status import EXPECTED, failed_file
 from tailrace.pipeline.jobs.spark_session import open_session
 from tailrace.runtime import logs
-from tailrace.runtime.settings import SettingsError
 from tailrace.trigger.config.trigger_settings import TriggerConfigError
 from tailrace.trigger.functions.function_source import FunctionLoadError
 
-_WRONG = (TriggerConfigError, FunctionLoadError, EngineSettingsError, SettingsError)
-_REFUSED = (JobError, OwnershipError, RefusedError)
+_PROGRAM = "engine_job.py"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,16 +26,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         settings = settings_of(given)
         run = EngineRun(settings)
-    except _WRONG as error:
-        return _fail(error, 2)
+    except (TriggerConfigError, FunctionLoadError) as error:
+        return failed_file(_PROGRAM, WrongUsageError(str(error)))
+    except EXPECTED as error:
+        return failed_file(_PROGRAM, error)
     logs.configure(settings.log_level, json=settings.log_json)
     try:
         with closing(run):
             result = run.run(open_session(f"trigger {settings.config.name}"))
-    except _REFUSED as error:
-        return _fail(error, 1)
-    except UnreachableError as error:
-        return _fail(error, 3)
+    except EXPECTED as error:
+        return failed_file(_PROGRAM, error)
     print(result.text())
     return result.status
 
@@ -61,20 +57,15 @@ def settings_of(given: argparse.Namespace) -> EngineRunSettings:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="engine_job.py", description="Run the function of a trigger on Spark.")
+    parser = argparse.ArgumentParser(prog=_PROGRAM, description="Run the function of a trigger on Spark.")
     parser.add_argument("file", metavar="FILE[:NAME]", help="Python file with the function.")
     parser.add_argument("--config", metavar="YAML", help="Configuration of the function in Nuclio's shape.")
-    parser.add_argument("--checkpoint", metavar="DIR", required=True, help="Where Spark keeps its positions.")
+    parser.add_argument("--checkpoint", metavar="DIRECTORY", required=True, help="Where Spark keeps its positions.")
     parser.add_argument("--available-now", action="store_true", help="Handle what is there now, and end.")
     parser.add_argument("--bootstrap", metavar="HOST:PORT[,HOST:PORT]", help="Brokers of Tailrace or Apache Kafka.")
     parser.add_argument("--sc", metavar="HOST:PORT[,HOST:PORT]", help="Public addresses of the SC and its standbys.")
     parser.add_argument("--replica", metavar="NAME", default=MEMBER_ID, help=f"Name in the group ({MEMBER_ID}).")
     return parser
-
-
-def _fail(error: Exception, status: int) -> int:
-    print(f"engine_job.py: {error}", file=sys.stderr)
-    return status
 
 
 if __name__ == "__main__":

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from tailrace.pipeline.jobs.job_errors import WrongUsageError
 from tailrace.trigger.config.trigger_config import Order, RetryMode, TriggerConfig
 
 
-class EngineSettingsError(Exception):
+class EngineSettingsError(WrongUsageError):
     """A setting that a trigger cannot have on Spark. The message is one sentence."""
 
 

@@ -18,6 +18,7 @@ from tailrace.client.sc_client import ScClient
 from tailrace.client.server_connection import RefusedError, UnreachableError, reason_of, unless_refused
 from tailrace.client.spu_client import SpuClient
 from tailrace.cluster.stream_state.rebalance_causes import Rebalance
+from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.runtime.backoff import spread_pause_seconds
 from tailrace.runtime.embedded.side_loop import SideLoop
 from tailrace.runtime.error_groups import first_error
@@ -45,7 +46,7 @@ LOST = (
 RELEASED = "a deployed trigger of the same topic and group wants the shards"
 
 
-class OwnershipError(Exception):
+class OwnershipError(JobError):
     """The run must not begin, because something else handles the same events. The message is one sentence."""
 
 

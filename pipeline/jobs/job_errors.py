@@ -1,6 +1,8 @@
 """Errors of jobs as one sentence for a person, without the tracebacks of two languages."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _JAVA_CLASS = re.compile(r"^(?:[a-z_][\w$]*\.)+([A-Z][\w$]*)(?:: )?")
 _REASON_CHARACTERS_MAX = 500
@@ -10,12 +12,27 @@ class JobError(Exception):
     """A job that cannot be done; the message is one sentence that says what is wrong and what to do."""
 
 
+class WrongUsageError(JobError):
+    """A job whose arguments are wrong, or name something that it cannot use. Nothing was done yet."""
+
+
 class ServerSilentError(JobError):
     """A job that cannot be done, because a server does not respond."""
 
 
 class SessionEndedError(JobError):
     """A job that cannot go on, because its session of Spark has ended."""
+
+
+@contextmanager
+def checking_usage() -> Iterator[None]:
+    """Makes errors of the block errors of usage, except that a server is silent. For checks before Spark starts."""
+    try:
+        yield
+    except ServerSilentError:
+        raise
+    except JobError as error:
+        raise WrongUsageError(str(error)) from error
 
 
 def reason_of_job(error: BaseException) -> str:

@@ -6,7 +6,6 @@ the failure of brokers, and bounds the time of every request.
 """
 
 import atexit
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
@@ -15,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
+from tailrace.pipeline.jobs.broker_addresses import chosen_brokers, parse_brokers
 from tailrace.runtime.embedded.side_loop import BlockingCalls, SideLoop
 from tailrace.runtime.logs import FilteringBoundLogger, library_logger
 from tailrace.runtime.network import Address, Listener, Network, TcpNetwork
 from tailrace.runtime.settings import parse_address
-from tailrace.runtime.settings_sources import BOOTSTRAP_VARIABLE
 from tailrace.runtime.wall_clock import SystemClock
 from tailrace.server.health import Readiness
 from tailrace.server.metric_text import render
 from tailrace.server.metrics_server import MetricsServer
 
 from .group_positions import GroupPositions
-from .lag_keeper import INTERVAL_SECONDS, LAST_SECONDS_MAX, LagKeeper, Look, addresses_of
+from .lag_keeper import INTERVAL_SECONDS, LAST_SECONDS_MAX, LagKeeper, Look
 from .lag_metrics import lag_families
 from .lag_rows import LagRow
 from .progress_listener import progress_listener
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS_MAX = 30.0
 """How long Spark may take to say what its queries do. A session that was stopped may never say it."""
-BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
 LOGGER = "tailrace.pipeline.lag"
 """The name under which `logging` gets our events in the driver."""
 
@@ -120,23 +118,6 @@ def attach(
     loop = SideLoop("tailrace-lag", partial(run_attached, keeper, network, listen, logger), failed)
     listener = _listen_to(spark, progress_listener(heard, partial(loop.call_soon, keeper.look_soon)), logger)
     return Attachment(keeper, loop, spark, listener)
-
-
-def parse_brokers(bootstrap: str | None) -> list[Address]:
-    """Returns the addresses of brokers: those given, or those of the environment, or the default.
-
-    Raises SettingsError.
-    """
-    return chosen_brokers(bootstrap) or addresses_of(BOOTSTRAP_DEFAULT, "bootstrap")
-
-
-def chosen_brokers(bootstrap: str | None) -> list[Address] | None:
-    """Returns the addresses of brokers: those given, or those of the environment; None if there are none.
-
-    Raises SettingsError.
-    """
-    text = bootstrap or os.environ.get(BOOTSTRAP_VARIABLE)
-    return addresses_of(text, "bootstrap" if bootstrap else BOOTSTRAP_VARIABLE) if text else None
 
 
 async def run_attached(

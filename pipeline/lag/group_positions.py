@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct, field
 
 from tailrace.client.log_facts import Partition
+from tailrace.pipeline.jobs.job_errors import WrongUsageError
 
 from .query_progress import QueryEnded, QueryEvent, QueryProgress, QueryReads, QueryStarted
 
@@ -18,7 +19,7 @@ PLACEHOLDER = "{query}"
 Offsets = dict[Partition, int]
 
 
-class GroupNameError(Exception):
+class GroupNameError(WrongUsageError):
     """A name that cannot be that of a group; the message is one sentence."""
 
 

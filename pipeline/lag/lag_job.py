@@ -8,27 +8,28 @@ import runpy
 import sys
 from collections.abc import Sequence
 
-from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.job_status import EXPECTED, failed_file
 from tailrace.pipeline.jobs.spark_session import open_session
 from tailrace.pipeline.lag.attachment import attach
-from tailrace.pipeline.lag.group_positions import GroupNameError
-from tailrace.runtime.settings import SettingsError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the program, and returns the exit status."""
     parser = argparse.ArgumentParser(prog="lag_job.py", description="Run a PySpark program and show its lag.")
     parser.add_argument("--group", required=True, help="Consumer group; {query} stands for the name of a query.")
-    parser.add_argument("--bootstrap", metavar="HOST:PORT[,HOST:PORT]", help="Brokers of Tailrace or Apache Kafka.")
+    parser.add_argument(
+        "--bootstrap",
+        metavar="HOST:PORT[,HOST:PORT]",
+        help="Brokers of Tailrace or Apache Kafka (default: $TAILRACE_BOOTSTRAP, or those of the first query).",
+    )
     parser.add_argument("--metrics", metavar="HOST:PORT", help="Address to listen on for Prometheus.")
     parser.add_argument("program", help="The Python file to run.")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="Its arguments.")
     given = parser.parse_args(argv)
     try:
         attachment = attach(open_session(given.program), given.group, bootstrap=given.bootstrap, metrics=given.metrics)
-    except (JobError, SettingsError, GroupNameError) as error:
-        print(f"lag_job.py: {error}", file=sys.stderr)
-        return 2
+    except EXPECTED as error:
+        return failed_file(parser.prog, error)
     with attachment:
         sys.argv = [given.program, *given.arguments]
         runpy.run_path(given.program, run_name="__main__")

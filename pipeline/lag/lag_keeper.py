@@ -13,9 +13,8 @@ from tailrace.client.log_client import LogClient
 from tailrace.client.log_facts import LogEnds, Partition
 from tailrace.client.server_connection import RefusedError, UnreachableError, reason_of
 from tailrace.client.spu_client import SpuClient
+from tailrace.pipeline.jobs.broker_addresses import addresses_of
 from tailrace.runtime.logs import FilteringBoundLogger
-from tailrace.runtime.network import Address
-from tailrace.runtime.settings import parse_address
 from tailrace.runtime.wall_clock import WallClock
 
 from .group_positions import GroupPositions, KnownQuery, Offsets
@@ -35,11 +34,6 @@ PROBLEMS_MAX = 100
 
 Look = Callable[[], Awaitable[Sight]]
 """Asks for what has happened to queries since the last look."""
-
-
-def addresses_of(text: str, where: str) -> list[Address]:
-    """Returns the addresses of `HOST:PORT,HOST:PORT`. Raises SettingsError, which says where the text is from."""
-    return [parse_address(each.strip(), where, port_min=1) for each in text.split(",")]
 
 
 class LagKeeper:

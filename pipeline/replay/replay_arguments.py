@@ -1,12 +1,15 @@
-"""The arguments of a replay, for the command and for `spark-submit`."""
+"""The arguments of a replay, which the command line and the file for spark-submit share."""
 
 import argparse
 import json
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tailrace.pipeline.jobs.job_arguments import add_bootstrap, add_master, add_output, add_segments
+from tailrace.pipeline.jobs.job_errors import checking_usage
+from tailrace.pipeline.jobs.spark_session import close_session, open_session
 from tailrace.runtime.embedded.plain_files import read_file
 
 from .record_choice import RecordChoice, RecordChooser
@@ -14,18 +17,19 @@ from .record_masks import HASH, MaskError, parse_mask
 from .replay_line import ReplayError
 from .replay_pace import parse_speed
 
+if TYPE_CHECKING:
+    from tailrace.pipeline.jobs.job_progress import Report
+
+    from .replay_run import ReplayResult
+
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments to a parser."""
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments."""
     source = parser.add_argument_group("source")
-    source.add_argument(
-        "--from-segments",
-        metavar="DIR[,DIR]",
-        help="Data directories of SPUs, whose files are read. The SPUs may run.",
-    )
-    source.add_argument("--from-archive", metavar="DIR", help="The directory of an archive.")
+    add_segments(source, "--from-segments", "Data directories of SPUs, whose files are read. The SPUs may run")
+    source.add_argument("--from-archive", metavar="DIRECTORY", help="The directory of an archive.")
     source.add_argument("--topic", metavar="TOPIC", required=True, help="The topic whose records are sent.")
     source.add_argument("--topic-id", metavar="ID", help="Its id, if it was deleted and created again.")
     which = parser.add_argument_group("records")
@@ -48,31 +52,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATTERN",
         action="append",
         default=[],
-        help="Only records with this key; * and ? stand for any characters. Several may be given.",
+        help="Only records with this key; * and ? stand for any characters. May be repeated.",
     )
     which.add_argument(
         "--key-regex",
         metavar="REGEX",
         action="append",
         default=[],
-        help="Only records in whose key this regular expression is found. Several may be given.",
+        help="Only records in whose key this regular expression is found. May be repeated.",
     )
     which.add_argument(
         "--mask",
         metavar="PLACE=ACTION",
         action="append",
         default=[],
-        help="Change key, value, value.FIELD.FIELD or header.NAME by drop, hash or replace:TEXT. Several may be given.",
+        help="Change key, value, value.FIELD.FIELD or header.NAME by drop, hash or replace:TEXT. May be repeated.",
     )
     which.add_argument(
         "--mask-secret", metavar="FILE", help="A file with the secret of masks with hash; it must stay the same."
     )
     target = parser.add_argument_group("target")
     target.add_argument("--to-topic", metavar="TOPIC", required=True, help="The topic that gets the records.")
-    target.add_argument("--bootstrap", metavar="HOST:PORT[,HOST:PORT]", help="Brokers of Tailrace or Apache Kafka.")
+    add_bootstrap(target)
     target.add_argument(
         "--map",
-        metavar="DIR",
+        metavar="DIRECTORY",
         help="Directory for the map from old to new offsets. With the same directory, the replay goes on.",
     )
     target.add_argument(
@@ -85,6 +89,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--compression", choices=CODECS, default="zstd", help="How batches are compressed (default: zstd)."
     )
     target.add_argument("--dry-run", action="store_true", help="Show what would be sent, and send nothing.")
+    job = parser.add_argument_group("job")
+    add_master(job)
+    add_output(job)
+
+
+def run_replay(arguments: argparse.Namespace, report: "Report | None" = None) -> "ReplayResult":
+    """Runs the replay that the arguments ask for. Prints nothing.
+
+    Raises JobError, SettingsError, and UnreachableError and RefusedError of brokers.
+    """
+    with checking_usage():  # before Spark starts, which takes some seconds
+        settings = settings_of(arguments)
+    from .replay_run import SPARK_SETTINGS, replay
+
+    spark = open_session("replay", arguments.master, SPARK_SETTINGS)
+    try:
+        return replay(spark, **settings, report=report)
+    finally:
+        close_session(spark)
 
 
 def settings_of(arguments: argparse.Namespace) -> Mapping[str, Any]:
@@ -97,13 +120,12 @@ def settings_of(arguments: argparse.Namespace) -> Mapping[str, Any]:
         raise ReplayError("--map is missing: name a directory for the map of offsets, by which the replay can go on")
     if arguments.dry_run and arguments.speed is not None:
         raise ReplayError("--speed has no effect together with --dry-run")
-    segments = arguments.from_segments
     secret = None if arguments.mask_secret is None else _secret(arguments.mask_secret)
     _check_changes(arguments, secret)
     return {
         "topic": arguments.topic,
         "to_topic": arguments.to_topic,
-        "from_segments": segments and [each for each in segments.split(",") if each],
+        "from_segments": arguments.from_segments,
         "from_archive": arguments.from_archive,
         "topic_id": arguments.topic_id,
         "bootstrap": arguments.bootstrap,

@@ -14,10 +14,10 @@ from msgspec import Struct
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.pipeline.archive.manifest.rollup_sums import rollup_text
 from tailrace.pipeline.archive.stores.archive_folder import StoreOf
+from tailrace.pipeline.jobs.broker_addresses import parse_brokers
 from tailrace.pipeline.jobs.job_results import JobResult
 from tailrace.pipeline.jobs.spark_session import cores_of
 from tailrace.pipeline.jobs.task_running import run_tasks
-from tailrace.pipeline.lag.attachment import parse_brokers
 from tailrace.protocol.batches.compression import Compression
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.network import Address, TcpNetwork

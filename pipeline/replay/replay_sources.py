@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tailrace.pipeline.archive.chunks.archive_reading import archive_rows
 from tailrace.pipeline.archive.manifest.archive_layout import may_have_times
-from tailrace.pipeline.archive.manifest.archive_manifest import ArchivedPartition, Chunk, ManifestError
+from tailrace.pipeline.archive.manifest.archive_manifest import ArchivedPartition, Chunk
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder, StoreOf
 from tailrace.pipeline.segments.arrow_rows import ArrowBatch
 from tailrace.pipeline.segments.segment_options import OptionError, read_options
@@ -132,10 +132,7 @@ class ArchiveSource:
         self, settings: ReplaySettings, extents: Mapping[int, tuple[int, int]] | None = None
     ) -> list[SourcePartition]:
         """Returns the partitions that have records. Raises JobError."""
-        try:
-            manifest = ArchiveFolder(self._directory, self._store_of).load().manifest
-        except ManifestError as error:
-            raise ReplayError(str(error)) from None
+        manifest = ArchiveFolder(self._directory, self._store_of).load().manifest
         ends = manifest.positions()
         found = []
         chosen = self._chosen(settings.topic, manifest.partitions)

@@ -12,9 +12,9 @@ from tailrace.client.log_facts import Partition
 from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.pipeline.archive.manifest.record_rollup import record_hashes
+from tailrace.pipeline.jobs.broker_addresses import parse_brokers
 from tailrace.pipeline.jobs.job_results import JobResult
 from tailrace.pipeline.jobs.task_running import run_tasks
-from tailrace.pipeline.lag.attachment import parse_brokers
 from tailrace.protocol.batches.compression import Compression
 from tailrace.protocol.batches.records import Record
 from tailrace.runtime.network import TcpNetwork

@@ -5,9 +5,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from tailrace.pipeline.archive.manifest.archive_manifest import ManifestError
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
-from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.job_errors import JobError, WrongUsageError
 from tailrace.pipeline.segments.query_planning import QueryPlan
 from tailrace.pipeline.segments.segment_options import OptionError, read_options
 from tailrace.pipeline.segments.segment_reading import SegmentError
@@ -42,7 +41,7 @@ class StatSource(Protocol):
 def source_of(*, segments: Sequence[str] = (), archive: str | None = None, topics: Sequence[str] = ()) -> StatSource:
     """Returns the source. Raises JobError if there is nothing that can be read."""
     if (archive is None) == (not segments):
-        raise JobError("statistics need either segments, the data directories of SPUs, or an archive")
+        raise WrongUsageError("statistics need either segments, the data directories of SPUs, or an archive")
     return SegmentSource(segments, topics) if archive is None else ArchiveSource(archive, topics)
 
 
@@ -62,7 +61,9 @@ class SegmentSource:
         }
         try:
             QueryPlan(read_options(self._options))
-        except (OptionError, SegmentError) as error:
+        except OptionError as error:
+            raise WrongUsageError(str(error)) from error
+        except SegmentError as error:
             raise JobError(str(error)) from error
 
     def use(self, spark: "SparkSession") -> None:
@@ -91,13 +92,10 @@ class ArchiveSource:
         self.name = directory
         self._topics = topics
         self._frame: DataFrame | None = None
-        try:
-            known = {each.topic for each in ArchiveFolder(directory).load().manifest.partitions}
-        except ManifestError as error:
-            raise JobError(str(error)) from error
+        known = {each.topic for each in ArchiveFolder(directory).load().manifest.partitions}
         for topic in topics:
             if topic not in known:
-                raise JobError(
+                raise WrongUsageError(
                     f"the archive {directory} has no topic {topic}: it has {', '.join(sorted(known)) or 'none'}"
                 )
 

@@ -8,8 +8,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.job_arguments import add_master, add_output, add_segments, add_topics
+from tailrace.pipeline.jobs.job_errors import JobError, WrongUsageError, checking_usage
 from tailrace.pipeline.jobs.job_progress import Report
+from tailrace.pipeline.jobs.job_status import EXPECTED, failed_file
 from tailrace.pipeline.jobs.spark_session import open_session
 from tailrace.pipeline.stats.stat_page import page_of
 from tailrace.pipeline.stats.stat_rows import TOP, StatsResult
@@ -18,22 +20,12 @@ from tailrace.runtime.embedded.plain_files import replace_file
 _TOP_MAX = 1000
 
 
-class WrongArgumentError(JobError):
-    """An argument that names nothing that can be read or written. Spark was not started."""
-
-
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the job."""
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument(
-        "--segments",
-        metavar="DIRECTORY[,DIRECTORY]",
-        help="Data directories of SPUs. A log with several copies is read once.",
-    )
+    add_segments(source, "--segments", "Data directories of SPUs. A log with several copies is read once")
     source.add_argument("--archive", metavar="DIRECTORY", help="An archive that `tailrace pipeline archive` has made.")
-    parser.add_argument(
-        "--topic", metavar="TOPIC", action="append", default=[], help="Read this topic only; may be repeated."
-    )
+    add_topics(parser)
     parser.add_argument(
         "--top",
         metavar="N",
@@ -42,24 +34,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"How many keys, producers and duplicates of a topic to show (default: {TOP}).",
     )
     parser.add_argument("--html", metavar="FILE", help="Also write a page with plots to this file.")
-    parser.add_argument("--master", metavar="URL", help="Address of Spark (default: all cores of this machine).")
+    add_master(parser)
+    add_output(parser)
 
 
 def run_stats(arguments: argparse.Namespace, report: Report | None = None) -> StatsResult:
     """Runs the job with these arguments, and writes the page if one is wanted.
 
-    Raises JobError, and WrongArgumentError before Spark starts.
+    Raises JobError.
     """
     if arguments.html is not None and not os.path.isdir(os.path.dirname(arguments.html) or "."):
-        raise WrongArgumentError(f"--html: the directory of {arguments.html} does not exist: create it first")
+        raise WrongUsageError(f"--html: the directory of {arguments.html} does not exist: create it first")
     from tailrace.pipeline.stats.stat_collection import counted
     from tailrace.pipeline.stats.stat_sources import source_of
 
-    segments = [each for each in (arguments.segments or "").split(",") if each]
-    try:
-        source = source_of(segments=segments, archive=arguments.archive, topics=arguments.topic)
-    except JobError as error:
-        raise WrongArgumentError(str(error)) from error
+    with checking_usage():  # before Spark starts, which takes some seconds
+        source = source_of(segments=arguments.segments or (), archive=arguments.archive, topics=arguments.topic)
     result = counted(open_session("stats", arguments.master), source, top=arguments.top, report=report)
     if arguments.html is not None:
         try:
@@ -79,12 +69,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the job, and returns the exit status."""
     parser = argparse.ArgumentParser(prog="stats_job.py", description="Compute statistics of streams.")
     configure(parser)
+    given = parser.parse_args(argv)
     try:
-        result = run_stats(parser.parse_args(argv))
-    except JobError as error:
-        print(f"stats_job.py: {error}", file=sys.stderr)
-        return 2 if isinstance(error, WrongArgumentError) else 1
-    print(result.text())
+        result = run_stats(given)
+    except EXPECTED as error:
+        return failed_file(parser.prog, error)
+    print(result.json() if given.output == "json" else result.text())
     return result.status
 
 

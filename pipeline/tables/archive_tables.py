@@ -18,7 +18,7 @@ from msgspec import Struct
 from tailrace.pipeline.archive.manifest.archive_layout import DATA
 from tailrace.pipeline.archive.manifest.archive_manifest import Manifest
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
-from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.job_errors import JobError, WrongUsageError
 from tailrace.pipeline.jobs.job_results import JobResult
 from tailrace.runtime.embedded.plain_files import link_file
 
@@ -115,7 +115,7 @@ def files_of(manifest: Manifest, topics: Sequence[str]) -> dict[str, TableFile]:
     known = {each.topic for each in manifest.partitions}
     for topic in topics:
         if topic not in known:
-            raise JobError(f"the archive has no topic {topic}: it has {', '.join(sorted(known)) or 'none'}")
+            raise WrongUsageError(f"the archive has no topic {topic}: it has {', '.join(sorted(known)) or 'none'}")
     found = {}
     for chunk in manifest.chunks:
         if topics and chunk.topic not in topics:
@@ -145,9 +145,9 @@ def plan_of(wanted: Mapping[str, TableFile], present: Iterable[str]) -> TablePla
 
 
 def check_apart(archive: str, table: str) -> None:
-    """Raises JobError if the files of the table would be in the archive, where they would not count."""
+    """Raises WrongUsageError if the files of the table would be in the archive, where they would not count."""
     if f"{os.path.realpath(table)}/".startswith(f"{os.path.realpath(archive)}/"):
-        raise JobError(f"the table needs a directory of its own, and {table} is in the archive {archive}")
+        raise WrongUsageError(f"the table needs a directory of its own, and {table} is in the archive {archive}")
 
 
 def _prepare(archive: str, table: str, plan: TablePlan) -> pa.Schema:

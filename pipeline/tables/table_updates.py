@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder, StoreOf
-from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.job_errors import JobError, WrongUsageError
 
 from .archive_tables import TableResult, update_table
 from .delta_tables import DeltaArchiveTable
@@ -43,7 +43,7 @@ def iceberg_table(
     """
     _require("pyiceberg", "iceberg")
     if _NAME.fullmatch(name) is None:
-        raise JobError(f"{name!r} is no name of an Iceberg table: write NAMESPACE.TABLE")
+        raise WrongUsageError(f"{name!r} is no name of an Iceberg table: write NAMESPACE.TABLE")
     folder = ArchiveFolder(directory, store_of)
     return update_table(folder, IcebergArchiveTable(name, catalog, options), topics)
 

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from tailrace.pipeline.archive.manifest.archive_layout import DATA
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder, StoreOf
-from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.job_errors import WrongUsageError
 from tailrace.pipeline.schemas.value_schemas import VALUE_COLUMNS
 from tailrace.pipeline.segments.segment_columns import RECORD_COLUMNS, schema_text
 
@@ -34,7 +34,9 @@ def read_archive(
     known = {each.topic for each in manifest.partitions}
     for topic in topics or ():
         if topic not in known:
-            raise JobError(f"the archive {directory} has no topic {topic}: it has {', '.join(sorted(known)) or 'none'}")
+            raise WrongUsageError(
+                f"the archive {directory} has no topic {topic}: it has {', '.join(sorted(known)) or 'none'}"
+            )
     schema = f"{schema_text(tuple(RECORD_COLUMNS), header_only=False)}, {DATE} date"
     frame = spark.createDataFrame([], schema)
     for topic in sorted(known if topics is None else set(topics)):

@@ -13,6 +13,7 @@ from typing import Literal, Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
+from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.pipeline.segments.log_gaps import Gap
 
 from .archive_layout import chunk_id
@@ -34,7 +35,7 @@ PartitionKey = tuple[str, int]
 _Document = TypeVar("_Document", bound=Struct)
 
 
-class ManifestError(Exception):
+class ManifestError(JobError):
     """A manifest that is damaged, or that this version cannot read; the message is one sentence."""
 
     def __reduce__(self) -> tuple[type["ManifestError"], tuple[str]]:

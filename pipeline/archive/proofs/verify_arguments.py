@@ -6,37 +6,26 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
+from tailrace.pipeline.jobs.broker_addresses import parse_brokers
+from tailrace.pipeline.jobs.job_arguments import add_bootstrap, add_master, add_output, add_segments
+from tailrace.pipeline.jobs.job_errors import checking_usage
 from tailrace.pipeline.jobs.spark_session import check_can_run, open_session
-from tailrace.pipeline.lag.attachment import BOOTSTRAP_DEFAULT, parse_brokers
-from tailrace.runtime.settings_sources import BOOTSTRAP_VARIABLE
 
 if TYPE_CHECKING:
     from tailrace.pipeline.jobs.job_progress import Report
 
     from .archive_verification import VerifyResult
 
-OUTPUTS = ("table", "json")
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments."""
     parser.add_argument("directory", metavar="DIRECTORY", help="The archive.")
     where = parser.add_mutually_exclusive_group()
-    where.add_argument(
-        "--bootstrap",
-        metavar="HOST:PORT[,HOST:PORT]",
-        help="Brokers of Tailrace or Apache Kafka, with whose logs to compare "
-        f"(default: ${BOOTSTRAP_VARIABLE}, or {BOOTSTRAP_DEFAULT}).",
-    )
-    where.add_argument(
-        "--segments",
-        metavar="DIRECTORY",
-        action="append",
-        help="Compare with the files of an SPU instead, in its data directory; may be repeated.",
-    )
+    add_bootstrap(where, "Brokers of Tailrace or Apache Kafka, with whose logs to compare")
+    add_segments(where, "--segments", "Compare with the files in these data directories of SPUs instead")
     where.add_argument("--offline", action="store_true", help="Check the archive alone, and ask no broker.")
-    parser.add_argument("--master", help="Master of Spark (default: that of spark-submit, or local[*]).")
-    parser.add_argument("--output", "-o", choices=OUTPUTS, default="table", help="Output format (default: table).")
+    add_master(parser)
+    add_output(parser)
 
 
 class VerifyAsked(Struct, frozen=True):
@@ -52,13 +41,14 @@ class VerifyAsked(Struct, frozen=True):
 def asked(arguments: argparse.Namespace) -> VerifyAsked:
     """Reads the arguments, and looks whether the directory is an archive.
 
-    Raises JobError, ManifestError and SettingsError.
+    Raises JobError and SettingsError.
     """
     check_can_run(arguments.master)
     segments = tuple(arguments.segments or ())
     asks_brokers = not arguments.offline and not segments
     brokers = [str(each) for each in parse_brokers(arguments.bootstrap)] if asks_brokers else []
-    ArchiveFolder(arguments.directory)  # before Spark starts, which takes some seconds
+    with checking_usage():  # before Spark starts, which takes some seconds
+        ArchiveFolder(arguments.directory)
     return VerifyAsked(arguments.directory, tuple(brokers), segments, arguments.master)
 
 

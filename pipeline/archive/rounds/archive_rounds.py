@@ -25,7 +25,7 @@ from tailrace.pipeline.archive.stores.archive_folder import (
     new_token,
     store_at,
 )
-from tailrace.pipeline.jobs.job_errors import JobError, SessionEndedError
+from tailrace.pipeline.jobs.job_errors import JobError, SessionEndedError, WrongUsageError
 from tailrace.pipeline.jobs.job_results import JobResult
 from tailrace.pipeline.jobs.spark_session import cores_of
 from tailrace.pipeline.jobs.task_running import run_tasks
@@ -149,6 +149,8 @@ def archive_every(
             yield ArchiveRound(spark, folder, source, settings, wall_clock=clock).run(None)
         except SessionEndedError:
             raise
+        except ManifestError:
+            raise  # the next round would find the same damage
         except (JobError, RefusedError, UnreachableError) as error:
             yield JobError(str(error))
         passed = (clock.now_ms() - began_ms) / 1000
@@ -169,14 +171,14 @@ def open_or_create(directory: str, sc: Sequence[str] = (), store_of: StoreOf | N
         create_archive(directory, archive)
     elif sc and known.sc != tuple(sc):
         where = f"at the SC {', '.join(known.sc)}" if known.sc else "beside its files"
-        raise JobError(f"the head of {directory} lives {where}, as {ARCHIVE} there says: remove --sc")
+        raise WrongUsageError(f"the head of {directory} lives {where}, as {ARCHIVE} there says: remove --sc")
     return ArchiveFolder(directory, store_of)
 
 
 def source_of(brokers: Sequence[str], segments: Sequence[str]) -> ArchiveSource:
-    """Returns the source. Raises JobError if there is none, or two."""
+    """Returns the source. Raises WrongUsageError if there is none, or two."""
     if bool(brokers) == bool(segments):
-        raise JobError("an archive reads either from brokers or from segments: name one of them")
+        raise WrongUsageError("an archive reads either from brokers or from segments: name one of them")
     return BrokerSource(brokers) if brokers else SegmentSource(segments)
 
 

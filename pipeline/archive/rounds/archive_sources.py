@@ -11,7 +11,7 @@ from tailrace.pipeline.archive.chunks.chunk_writing import ChunkTarget
 from tailrace.pipeline.archive.manifest.archive_manifest import CHUNK_BYTES
 from tailrace.pipeline.brokers import broker_reading
 from tailrace.pipeline.brokers.broker_reading import BrokerClient
-from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.job_errors import JobError, WrongUsageError
 from tailrace.pipeline.segments.query_planning import QueryPlan
 from tailrace.pipeline.segments.range_groups import grouped
 from tailrace.pipeline.segments.segment_options import OptionError, read_options
@@ -130,7 +130,9 @@ class SegmentSource:
                 assert isinstance(begin, int)
                 firsts = plan.offsets_at(begin)
             until = {} if until_ms is None else plan.offsets_at(until_ms)
-        except (OptionError, SegmentError) as error:
+        except OptionError as error:
+            raise WrongUsageError(str(error)) from error
+        except SegmentError as error:
             raise JobError(str(error)) from error
         return [
             LogExtent(

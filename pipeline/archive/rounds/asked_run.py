@@ -9,10 +9,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
-from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.broker_addresses import addresses_of, parse_brokers
+from tailrace.pipeline.jobs.job_errors import JobError, WrongUsageError, checking_usage
 from tailrace.pipeline.jobs.spark_session import open_session
-from tailrace.pipeline.lag.attachment import parse_brokers
-from tailrace.pipeline.lag.lag_keeper import addresses_of
 from tailrace.pipeline.schemas.ddl_schemas import schema_of_ddl
 from tailrace.pipeline.schemas.value_schemas import read_value_schema
 
@@ -58,14 +57,14 @@ class RunAsked(Struct, frozen=True):
 def asked(arguments: argparse.Namespace) -> RunAsked:
     """Reads the arguments, and opens or makes the archive, before Spark starts, which takes some seconds.
 
-    Raises JobError, ManifestError and SettingsError.
+    Raises JobError and SettingsError.
     """
     if bool(arguments.topics) == arguments.all:
-        raise JobError("name topics, or archive all of them with --all")
+        raise WrongUsageError("name topics, or archive all of them with --all")
     if arguments.until is not None and arguments.every is not None:
-        raise JobError("--until has no effect after the first round of --every: remove one of them")
+        raise WrongUsageError("--until has no effect after the first round of --every: remove one of them")
     if not 1 <= arguments.chunk_mib <= _CHUNK_MIB_MAX:
-        raise JobError(f"--chunk-mib must be from 1 to {_CHUNK_MIB_MAX}")
+        raise WrongUsageError(f"--chunk-mib must be from 1 to {_CHUNK_MIB_MAX}")
     try:
         settings = ArchiveSettings(
             topics=None if arguments.all else tuple(dict.fromkeys(arguments.topics)),
@@ -75,11 +74,13 @@ def asked(arguments: argparse.Namespace) -> RunAsked:
         )
         every = None if arguments.every is None else parse_every(arguments.every)
     except PlanError as error:
-        raise JobError(str(error)) from None
+        raise WrongUsageError(str(error)) from None
     brokers = [] if arguments.segments else [str(each) for each in parse_brokers(arguments.bootstrap)]
     sc = [str(each) for each in addresses_of(arguments.sc, "--sc")] if arguments.sc else []
     source = source_of(brokers, arguments.segments or ())
-    return RunAsked(open_or_create(arguments.to, sc), source, settings, every, arguments.schema, arguments.master)
+    with checking_usage():
+        folder = open_or_create(arguments.to, sc)
+    return RunAsked(folder, source, settings, every, arguments.schema, arguments.master)
 
 
 def _time(text: str | None) -> int | None:
@@ -91,14 +92,14 @@ def _time(text: str | None) -> int | None:
 
 
 def run_once(asked: RunAsked, report: "Report | None" = None) -> ArchiveResult:
-    """Runs one round. Prints nothing. Raises JobError and ManifestError."""
+    """Runs one round. Prints nothing. Raises JobError."""
     asked.source.look(asked.settings.topics, asked.settings.begin, asked.settings.until_ms)  # before Spark starts
     spark, settings = asked.begun()
     return ArchiveRound(spark, asked.folder, asked.source, settings).run(report)
 
 
 def rounds(asked: RunAsked) -> Iterator[ArchiveResult | JobError]:
-    """Yields the result of each round, without an end. Raises JobError and ManifestError."""
+    """Yields the result of each round, without an end. Raises JobError."""
     assert asked.every_seconds is not None
     spark, settings = asked.begun()
     yield from archive_every(spark, asked.folder, asked.source, settings, asked.every_seconds)

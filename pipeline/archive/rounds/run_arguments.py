@@ -3,12 +3,10 @@
 import argparse
 
 from tailrace.pipeline.archive.manifest.archive_manifest import CHUNK_BYTES
-from tailrace.pipeline.lag.attachment import BOOTSTRAP_DEFAULT
-from tailrace.runtime.settings_sources import BOOTSTRAP_VARIABLE
+from tailrace.pipeline.jobs.job_arguments import add_bootstrap, add_master, add_output, add_segments
 
 from .archive_planning import EARLIEST, LATEST
 
-OUTPUTS = ("table", "json")
 MIB = 2**20
 
 
@@ -23,17 +21,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="The archive. All executors must see this directory. It is made if it does not exist.",
     )
     where = parser.add_mutually_exclusive_group()
-    where.add_argument(
-        "--bootstrap",
-        metavar="HOST:PORT[,HOST:PORT]",
-        help=f"Brokers of Tailrace or Apache Kafka (default: ${BOOTSTRAP_VARIABLE}, or {BOOTSTRAP_DEFAULT}).",
-    )
-    where.add_argument(
-        "--segments",
-        metavar="DIRECTORY",
-        action="append",
-        help="Read the files of an SPU instead, from its data directory; may be repeated.",
-    )
+    add_bootstrap(where)
+    add_segments(where, "--segments", "Read the files in these data directories of SPUs instead")
     parser.add_argument(
         "--from",
         dest="begin",
@@ -61,5 +50,5 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT[,HOST:PORT]",
         help="Keep the head of a new archive in the store of this SC (default: beside the files).",
     )
-    parser.add_argument("--master", help="Master of Spark (default: that of spark-submit, or local[*]).")
-    parser.add_argument("--output", "-o", choices=OUTPUTS, default="table", help="Output format (default: table).")
+    add_master(parser)
+    add_output(parser)

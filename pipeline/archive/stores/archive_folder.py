@@ -27,7 +27,7 @@ from tailrace.pipeline.archive.manifest.archive_manifest import (
     head_of,
     next_commit,
 )
-from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.job_errors import JobError, WrongUsageError
 from tailrace.runtime.chance import Chance
 from tailrace.runtime.embedded.plain_files import make_directories, read_file, remove, write_once
 
@@ -80,7 +80,7 @@ class ArchiveFolder:
         """Opens the archive in the directory. Raises JobError and ManifestError."""
         archive = archive_at(directory)
         if archive is None:
-            raise JobError(
+            raise WrongUsageError(
                 f"{directory} is no archive: `tailrace pipeline archive run TOPIC --to {directory}` makes one"
             )
         self.directory = os.path.abspath(directory)

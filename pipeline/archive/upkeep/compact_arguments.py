@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
+from tailrace.pipeline.jobs.job_arguments import add_master, add_output, positive_number
+from tailrace.pipeline.jobs.job_errors import checking_usage
 from tailrace.pipeline.jobs.job_results import JobResult
 from tailrace.pipeline.jobs.spark_session import check_can_run, open_session
 
@@ -14,7 +16,6 @@ from .compaction_planning import TARGET_BYTES_DEFAULT
 if TYPE_CHECKING:
     from tailrace.pipeline.jobs.job_progress import Report
 
-OUTPUTS = ("text", "json")
 _MIB = 2**20
 
 
@@ -32,34 +33,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target-mib",
         metavar="MIB",
-        type=_positive,
+        type=positive_number,
         default=TARGET_BYTES_DEFAULT // _MIB,
         help="How large a merged chunk may be. Chunks of half this size stay (default: %(default)s).",
     )
-    parser.add_argument("--master", help="Master of Spark (default: that of spark-submit, or local[*]).")
-    parser.add_argument("--output", "-o", choices=OUTPUTS, default="text", help="Output format (default: text).")
+    add_master(parser)
+    add_output(parser)
 
 
 def asked(arguments: argparse.Namespace) -> CompactAsked:
-    """Reads the arguments, and looks whether the directory is an archive. Raises JobError and ManifestError."""
+    """Reads the arguments, and looks whether the directory is an archive. Raises JobError."""
     check_can_run(arguments.master)
-    ArchiveFolder(arguments.directory)  # before Spark starts, which takes some seconds
+    with checking_usage():  # before Spark starts, which takes some seconds
+        ArchiveFolder(arguments.directory)
     return CompactAsked(arguments.directory, arguments.target_mib * _MIB, arguments.master)
 
 
 def run_compact(asked: CompactAsked, report: "Report | None" = None) -> JobResult:
-    """Compacts an archive. Prints nothing. Raises JobError and ManifestError."""
+    """Compacts an archive. Prints nothing. Raises JobError."""
     from .archive_compaction import NAME, compact
 
     spark = open_session(NAME, asked.master)
     return compact(spark, asked.directory, target_bytes=asked.target_bytes, report=report)
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
-
-
-_positive.__name__ = "positive number"

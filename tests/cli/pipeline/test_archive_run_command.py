@@ -23,5 +23,5 @@ def test_a_missing_source_is_named_before_spark_starts(tmp_path: Path, capsys: C
     assert "the broker at 127.0.0.1:1 does not answer" in capsys.readouterr().err
     assert main([*RUN, "orders", "--to", str(tmp_path / "c"), "--sc", "127.0.0.1:1"]) == 3
     assert "is in the store of the SC: the SC at 127.0.0.1:1 does not answer" in capsys.readouterr().err
-    assert main([*RUN, "orders", "--to", str(tmp_path / "b"), "--segments", str(tmp_path / "nothing")]) == 1
+    assert main([*RUN, "orders", "--to", str(tmp_path / "b"), "--segments", str(tmp_path / "nothing")]) == 2
     assert "does not exist on the driver: name the data directory of an SPU" in capsys.readouterr().err

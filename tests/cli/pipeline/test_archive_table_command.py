@@ -51,8 +51,8 @@ def test_an_iceberg_table_is_made_in_a_catalog(
         (["NONE", "--delta", "t"], 2, "is no archive"),
         (["ARCHIVE", "--delta", "t", "--catalog", "lake"], 2, "have no effect without --iceberg"),
         (["ARCHIVE", "--iceberg", "a.b", "--catalog-option", "uri"], 2, "'uri' is not NAME=VALUE"),
-        (["ARCHIVE", "--delta", "ARCHIVE/t"], 1, "the table needs a directory of its own"),
-        (["ARCHIVE", "--delta", "t", "--topic", "x"], 1, "the archive has no topic x: it has orders"),
+        (["ARCHIVE", "--delta", "ARCHIVE/t"], 2, "the table needs a directory of its own"),
+        (["ARCHIVE", "--delta", "t", "--topic", "x"], 2, "the archive has no topic x: it has orders"),
     ],
 )
 def test_failures_are_one_sentence(

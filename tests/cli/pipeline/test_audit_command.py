@@ -8,14 +8,15 @@ from tailrace.cli.main import main
 from tailrace.cli.pipeline import audit_command
 from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.pipeline.audit.audit_report import AuditResult
-from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.job_errors import JobError, WrongUsageError
 from tailrace.pipeline.jobs.job_progress import Report
 
 Capture = pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(
-    ("error", "status"), [(JobError("why"), 2), (RefusedError("why"), 1), (UnreachableError("why"), 3)]
+    ("error", "status"),
+    [(JobError("why"), 1), (WrongUsageError("why"), 2), (RefusedError("why"), 1), (UnreachableError("why"), 3)],
 )
 def test_an_error_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: Capture, error: Exception, status: int) -> None:
     def fail(arguments: argparse.Namespace, report: Report) -> AuditResult:

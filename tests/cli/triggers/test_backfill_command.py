@@ -35,7 +35,7 @@ def test_settings_without_effect_have_no_flag() -> None:
 @pytest.mark.parametrize(
     ("words", "status", "sentence"),
     [
-        (["--archive", "nothing", "--output-archive", "o"], 1, "nothing is no archive"),
+        (["--archive", "nothing", "--output-archive", "o"], 2, "nothing is no archive"),
         (["--archive", "a"], 2, "give --progress DIR"),
         (["--archive", "a", "--output-archive", "o", "--sc", "127.0.0.1:1"], 2, "--sc has no effect"),
         (["--archive", "a", "--progress", "p", "--from", "2026-01-02", "--until", "2026-01-01"], 2, "the window ends"),

@@ -71,4 +71,4 @@ def test_wrong_arguments_start_nothing(opened: list[Any], capsys: pytest.Capture
     with pytest.raises(SettingsError, match="--sc: 'nowhere' is not HOST:PORT"):
         run_audit(run("--sc", "nowhere"))
     assert opened == []
-    assert "invalid positive number value: '0'" in capsys.readouterr().err
+    assert "'0' is no whole number above 0" in capsys.readouterr().err

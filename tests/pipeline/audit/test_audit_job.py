@@ -13,7 +13,7 @@ from tailrace.runtime.settings import SettingsError
 
 @pytest.mark.parametrize(
     ("error", "status"),
-    [(JobError("why"), 2), (SettingsError("why"), 2), (RefusedError("why"), 1), (UnreachableError("why"), 3)],
+    [(JobError("why"), 1), (SettingsError("why"), 2), (RefusedError("why"), 1), (UnreachableError("why"), 3)],
 )
 def test_an_error_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, status: int

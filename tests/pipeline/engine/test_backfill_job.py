@@ -21,7 +21,7 @@ def _logs() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("words", "status", "sentence"),
     [
-        (["--archive", "nothing", "--output-archive", "o"], 1, "nothing is no archive"),
+        (["--archive", "nothing", "--output-archive", "o"], 2, "nothing is no archive"),
         (["--archive", "ARCHIVE"], 2, "give --progress DIR"),
         (["--archive", "ARCHIVE", "--progress", "p", "--bootstrap", "nowhere"], 2, "bootstrap: 'nowhere'"),
         (

@@ -1,6 +1,13 @@
+import pytest
 from msgspec import Struct
 
-from tailrace.pipeline.jobs.job_errors import reason_of_job
+from tailrace.pipeline.jobs.job_errors import (
+    JobError,
+    ServerSilentError,
+    WrongUsageError,
+    checking_usage,
+    reason_of_job,
+)
 
 
 class JavaError(Struct):
@@ -46,3 +53,10 @@ def test_errors_of_python_are_one_line() -> None:
     assert reason_of_job(ValueError("first\nsecond")) == "first"
     assert reason_of_job(ValueError()) == "ValueError"
     assert len(reason_of_job(ValueError("x" * 10_000))) == 500
+
+
+def test_what_a_check_finds_is_an_error_of_usage_unless_a_server_is_silent() -> None:
+    with pytest.raises(WrongUsageError, match="why"), checking_usage():
+        raise JobError("why")
+    with pytest.raises(ServerSilentError), checking_usage():
+        raise ServerSilentError("why")

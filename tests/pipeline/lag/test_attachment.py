@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.pipeline.lag import attach
-from tailrace.pipeline.lag.attachment import LOGGER, Attachment, chosen_brokers, parse_brokers, serving_metrics
+from tailrace.pipeline.lag.attachment import LOGGER, Attachment, serving_metrics
 from tailrace.pipeline.lag.group_positions import GroupNameError, GroupPositions
 from tailrace.pipeline.lag.lag_keeper import LagKeeper
 from tailrace.pipeline.lag.query_progress import Sight
@@ -24,17 +24,6 @@ NO_BROKER = "127.0.0.1:1"
 
 def _attach(session: ReportingSession, metrics: str | None = None) -> Attachment:
     return attach(session, "g", bootstrap=NO_BROKER, metrics=metrics)  # type: ignore[arg-type]
-
-
-def test_brokers_come_from_the_argument_or_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TAILRACE_BOOTSTRAP", raising=False)
-    assert chosen_brokers(None) is None
-    assert parse_brokers(None) == [Address("127.0.0.1", 9092)]
-    monkeypatch.setenv("TAILRACE_BOOTSTRAP", "one:1, two:2")
-    assert parse_brokers(None) == [Address("one", 1), Address("two", 2)]
-    assert parse_brokers("three:3") == [Address("three", 3)]
-    with pytest.raises(SettingsError, match="bootstrap: 'nowhere' is not HOST:PORT"):
-        parse_brokers("nowhere")
 
 
 def test_arguments_that_cannot_work_are_refused() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.pipeline.replay.replay_arguments import add_arguments, settings_of
+from tailrace.pipeline.replay.replay_arguments import configure, settings_of
 from tailrace.pipeline.replay.replay_line import ReplayError
 
 REQUIRED = ("--topic", "orders", "--to-topic", "copy")
@@ -12,7 +12,7 @@ REQUIRED = ("--topic", "orders", "--to-topic", "copy")
 
 def _given(*words: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(exit_on_error=False)
-    add_arguments(parser)
+    configure(parser)
     return parser.parse_args([*REQUIRED, *words])
 
 

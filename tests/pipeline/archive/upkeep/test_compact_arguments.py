@@ -20,7 +20,7 @@ def test_a_target_is_given_in_mebibytes(tmp_path: Path) -> None:
     assert _asked(str(tmp_path), "--target-mib", "1", "--master", "local[1]") == CompactAsked(
         str(tmp_path), 2**20, "local[1]"
     )
-    with pytest.raises(argparse.ArgumentError, match="invalid positive number value: '0'"):
+    with pytest.raises(argparse.ArgumentError, match="'0' is no whole number above 0"):
         _asked(str(tmp_path), "--target-mib", "0")
 
 

@@ -1,0 +1,31 @@
+"""Reads which brokers a job asks, and other addresses of servers that an argument names."""
+
+import os
+
+from tailrace.runtime.network import Address
+from tailrace.runtime.settings import parse_address
+from tailrace.runtime.settings_sources import BOOTSTRAP_VARIABLE
+
+BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
+
+
+def addresses_of(text: str, where: str) -> list[Address]:
+    """Returns the addresses of `HOST:PORT,HOST:PORT`. Raises SettingsError, which says where the text is from."""
+    return [parse_address(each.strip(), where, port_min=1) for each in text.split(",")]
+
+
+def parse_brokers(bootstrap: str | None) -> list[Address]:
+    """Returns the addresses of brokers: those given, or those of the environment, or the default.
+
+    Raises SettingsError.
+    """
+    return chosen_brokers(bootstrap) or addresses_of(BOOTSTRAP_DEFAULT, "bootstrap")
+
+
+def chosen_brokers(bootstrap: str | None) -> list[Address] | None:
+    """Returns the addresses of brokers: those given, or those of the environment; None if there are none.
+
+    Raises SettingsError.
+    """
+    text = bootstrap or os.environ.get(BOOTSTRAP_VARIABLE)
+    return addresses_of(text, "bootstrap" if bootstrap else BOOTSTRAP_VARIABLE) if text else None
