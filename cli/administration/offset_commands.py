@@ -9,13 +9,13 @@ from msgspec import Struct
 from tailrace.cli.options.sc_options import AskBrokers, UsageError, show_documents
 from tailrace.cli.options.spu_options import named_partitions, spu_command
 from tailrace.cli.output.tables import table
-from tailrace.cli.output.times import duration_ms, moment, moment_ms
+from tailrace.cli.output.times import duration_ms, moment
 from tailrace.client.admin_client import AdminClient
 from tailrace.client.log_client import LogClient
 from tailrace.client.log_facts import LogEnds, Partition
 from tailrace.client.server_connection import answered
 from tailrace.client.spu_client import SpuClient
-from tailrace.runtime.wall_clock import SystemClock, WallClock
+from tailrace.runtime.wall_clock import SystemClock, WallClock, moment_ms
 
 END = "end"
 _CLOCK = SystemClock()

@@ -2,9 +2,10 @@
 
 import argparse
 import re
-from datetime import UTC, datetime
 
 from msgspec import Struct
+
+from tailrace.runtime.wall_clock import moment_ms
 
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _PART = r"([0-9]{1,15}(?:\.[0-9]{1,9})?)"
@@ -12,17 +13,6 @@ _SHORT = re.compile(rf"(?:{_PART}(ms|[smhd]))+")
 _SHORT_PART = re.compile(rf"{_PART}(ms|[smhd])")
 _FIRST_MS = 0
 _ISO = re.compile(rf"P(?:{_PART}D)?(?:T(?:{_PART}H)?(?:{_PART}M)?(?:{_PART}S)?)?")
-
-
-def moment_ms(text: str) -> int | None:
-    """Reads an ISO 8601 date and time, in UTC unless it names a zone. Returns None if the text is none."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
 
 
 def duration_ms(text: str) -> int | None:

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from tailrace.cli.options.sc_options import WRONG_USAGE, UsageError, say
 from tailrace.cli.options.server_choice import SC_DEFAULT
 from tailrace.cli.output.progress import Progress
-from tailrace.cli.output.times import moment
-from tailrace.pipeline.jobs.job_arguments import add_master, add_output
+from tailrace.pipeline.jobs.job_arguments import add_master, add_output, moment
 from tailrace.pipeline.jobs.job_status import EXPECTED, status_of
 from tailrace.runtime import logs
 from tailrace.runtime.settings_sources import SC_VARIABLE
@@ -109,13 +108,13 @@ def _run(arguments: argparse.Namespace) -> int:
     settings = BackfillSettings(
         config=given.config,
         source=given.source,
-        archive=os.path.abspath(arguments.archive),
+        archive=arguments.archive,
         window=Window(arguments.begin_ms, arguments.end_ms),
         servers=ReplicaServers()
         if arguments.output_archive is not None
         else servers_of(arguments.sc, alone, os.environ),
-        output_archive=_absolute(arguments.output_archive),
-        progress=_absolute(arguments.progress),
+        output_archive=arguments.output_archive,
+        progress=arguments.progress,
         log_level=arguments.log_level,
         log_json=logs.is_json(arguments.log_format),
     )
@@ -136,7 +135,3 @@ def _handle(settings: "BackfillSettings", plan: "BackfillPlan", master: str | No
     finally:
         progress.clear()
         close_session(spark)
-
-
-def _absolute(path: str | None) -> str | None:
-    return None if path is None else os.path.abspath(path)

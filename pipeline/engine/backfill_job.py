@@ -6,11 +6,11 @@ The settings of the trigger are those of `@trigger`, and of a configuration file
 import argparse
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from tailrace.pipeline.engine.backfill_planning import Window
 from tailrace.pipeline.engine.backfill_run import BackfillSettings, check_backfill, plan_backfill, run_backfill
 from tailrace.pipeline.engine.engine_setup import given_function, given_servers
+from tailrace.pipeline.jobs.job_arguments import moment
 from tailrace.pipeline.jobs.job_errors import WrongUsageError
 from tailrace.pipeline.jobs.job_status import EXPECTED, failed_file
 from tailrace.pipeline.jobs.spark_session import open_session
@@ -59,18 +59,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("file", metavar="FILE[:NAME]", help="Python file with the function.")
     parser.add_argument("--config", metavar="YAML", help="Configuration of the function in Nuclio's shape.")
     parser.add_argument("--archive", metavar="DIRECTORY", required=True, help="The archive that is read.")
-    parser.add_argument("--from", dest="begin_ms", type=_moment, metavar="TIME", help="Time of the first records.")
-    parser.add_argument("--until", dest="end_ms", type=_moment, metavar="TIME", help="Time after the last records.")
+    parser.add_argument("--from", dest="begin_ms", type=moment, metavar="TIME", help="Time of the first records.")
+    parser.add_argument("--until", dest="end_ms", type=moment, metavar="TIME", help="Time after the last records.")
     parser.add_argument("--output-archive", metavar="DIRECTORY", help="Where output and dead letters go, exactly once.")
     parser.add_argument("--progress", metavar="DIRECTORY", help="Without an output archive: which chunks are done.")
     parser.add_argument("--bootstrap", metavar="HOST:PORT[,HOST:PORT]", help="Brokers of Tailrace or Apache Kafka.")
     parser.add_argument("--sc", metavar="HOST:PORT[,HOST:PORT]", help="Public addresses of the SC and its standbys.")
     return parser
-
-
-def _moment(text: str) -> int:
-    moment = datetime.fromisoformat(text)
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 if __name__ == "__main__":

@@ -140,6 +140,7 @@ def plan_backfill(settings: BackfillSettings) -> BackfillPlan:
     Raises BackfillError, EngineSettingsError, JobError, ManifestError, RefusedError and UnreachableError.
     """
     check_backfill(settings)
+    settings = _with_absolute_paths(settings)
     config = engine_config(settings.config, Way.BACKFILL)
     folder = ArchiveFolder(settings.archive)
     chunks = chunks_to_handle(folder.load().manifest, config.topic, settings.window)
@@ -170,8 +171,8 @@ def plan_backfill(settings: BackfillSettings) -> BackfillPlan:
             topic_id=topic_id,
             partition=partition,
             chunks=of_partition,
-            output_archive=_absolute(settings.output_archive),
-            progress=_absolute(settings.progress),
+            output_archive=settings.output_archive,
+            progress=settings.progress,
         )
         for (topic_id, partition), of_partition in sorted(chunks.items())
     ]
@@ -196,9 +197,14 @@ def check_backfill(settings: BackfillSettings) -> None:
         raise BackfillError("the output archive must be another directory than the archive that is read")
 
 
-def _absolute(path: str | None) -> str | None:
-    """Returns a path that means the same for executors, which may run in another directory."""
-    return None if path is None else os.path.abspath(path)
+def _with_absolute_paths(settings: BackfillSettings) -> BackfillSettings:
+    """Makes all paths absolute, because executors may have another working directory."""
+    return replace(
+        settings,
+        archive=os.path.abspath(settings.archive),
+        output_archive=None if settings.output_archive is None else os.path.abspath(settings.output_archive),
+        progress=None if settings.progress is None else os.path.abspath(settings.progress),
+    )
 
 
 def _same(one: str, other: str) -> bool:

@@ -4,6 +4,7 @@ import argparse
 from typing import TypeAlias
 
 from tailrace.runtime.settings_sources import BOOTSTRAP_VARIABLE
+from tailrace.runtime.wall_clock import moment_ms
 
 from .broker_addresses import BOOTSTRAP_DEFAULT
 from .spark_session import MASTER_DEFAULT
@@ -68,3 +69,11 @@ def positive_number(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
     return int(text)
+
+
+def moment(text: str) -> int:
+    """Reads a time, in milliseconds since 1970."""
+    found = moment_ms(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time such as 2026-01-31T12:00:00Z")
+    return found

@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,7 +21,7 @@ from tailrace.pipeline.jobs.task_running import run_tasks
 from tailrace.protocol.batches.compression import Compression
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.network import Address, TcpNetwork
-from tailrace.runtime.wall_clock import SystemClock
+from tailrace.runtime.wall_clock import SystemClock, utc_ms
 
 from .map_parts import last_state, read_document, write_document
 from .record_choice import RecordChoice, RecordChooser
@@ -181,9 +181,7 @@ def settings_for(asked: ReplayRequest) -> ReplaySettings:
 
 
 def _time_ms(bound: Bound) -> int | None:
-    if not isinstance(bound, datetime):
-        return None
-    return round((bound if bound.tzinfo else bound.replace(tzinfo=UTC)).timestamp() * 1000)
+    return utc_ms(bound) if isinstance(bound, datetime) else None
 
 
 def _offsets(topic: str, bound: Bound) -> str:

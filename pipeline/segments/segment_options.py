@@ -3,11 +3,13 @@
 import json
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
 from msgspec import Struct
+
+from tailrace.runtime.wall_clock import utc_ms
 
 from .segment_columns import BATCH_COLUMNS, ENTRY_TYPES, EVENT, HEADERS, RECORD_COLUMNS, default_columns
 
@@ -276,8 +278,7 @@ def _without_scheme(path: str) -> str:
 def _time_ms(text: str) -> int:
     if text.isdecimal():
         return int(text)
-    time = datetime.fromisoformat(text)
-    return round((time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    return utc_ms(datetime.fromisoformat(text))
 
 
 def _wrong(name: str, given: str, allowed: str) -> OptionError:

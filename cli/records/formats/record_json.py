@@ -17,7 +17,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from tailrace.cli.output.times import moment_ms
+from tailrace.runtime.wall_clock import moment_ms
 
 from .consumed_record import Consumed
 from .produced_lines import Entry, Headers, LineError

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TypeVar
 from uuid import UUID
 
@@ -10,6 +9,7 @@ from msgspec import Struct
 
 from tailrace.pipeline.archive.manifest.archive_layout import archived_topic_id
 from tailrace.pipeline.archive.manifest.archive_manifest import ArchivedPartition, PartitionKey, Positions
+from tailrace.runtime.wall_clock import moment_ms
 
 T = TypeVar("T")
 
@@ -126,13 +126,8 @@ def parse_when(text: str, option: str, *words: str) -> When:
         return text
     if text.isdecimal():
         return int(text)
-    if _TIME.fullmatch(text):
-        try:
-            time = datetime.fromisoformat(text)
-        except ValueError:
-            pass
-        else:
-            return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    if _TIME.fullmatch(text) and (found := moment_ms(text)) is not None:
+        return found
     allowed = "".join(f"{word}, " for word in words)
     raise PlanError(
         f"{option} cannot be {text!r}: it must be {allowed}a time such as 2026-01-31T12:00:00Z, or milliseconds"

@@ -2,7 +2,8 @@ import argparse
 
 import pytest
 
-from tailrace.cli.output.times import duration, duration_ms, moment, moment_ms, since
+from tailrace.cli.output.times import duration, duration_ms, moment, since
+from tailrace.runtime.wall_clock import moment_ms
 
 
 @pytest.mark.parametrize(

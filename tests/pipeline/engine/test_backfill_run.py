@@ -38,6 +38,14 @@ def test_each_partition_is_a_task(settings: BackfillSettings) -> None:
     assert (result.facts["events"], result.facts["chunks"]) == (16, 3)
 
 
+def test_tasks_get_absolute_paths(settings: BackfillSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    plan = plan_backfill(replace(settings, archive="archive", output_archive="output"))
+    assert {(each.archive, each.output_archive) for each in plan.tasks} == {
+        (str(tmp_path / "archive"), str(tmp_path / "output"))
+    }
+
+
 def test_what_cannot_be_meant_is_refused(settings: BackfillSettings) -> None:
     wrong = {
         "the window ends before it begins": {"window": Window(2, 2)},
