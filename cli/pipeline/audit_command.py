@@ -7,7 +7,7 @@ without logs, 3 the SC is unreachable.
 import argparse
 
 from tailrace.pipeline.audit import audit_arguments
-from tailrace.pipeline.audit.audit_arguments import run_audit, shown
+from tailrace.pipeline.audit.audit_arguments import run_audit
 from tailrace.pipeline.jobs.job_status import EXPECTED
 
 from .job_output import failed, job_progress, show
@@ -29,5 +29,5 @@ def run(arguments: argparse.Namespace) -> int:
         return failed(_NAME, error)
     finally:
         progress.clear()
-    show(shown(result, arguments.output))
+    show(result.json() if arguments.output == "json" else result.text())
     return result.status

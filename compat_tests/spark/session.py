@@ -1,7 +1,7 @@
 """Starts the only SparkSession of a run, for which Spark itself downloads its Kafka connector.
 
-docs/spark.md names the same versions and excluded dependencies. An excluded dependency is either part of pyspark
-(Hadoop, lz4, snappy, slf4j) or never used. Without them, only four jars are downloaded.
+docs/spark.md names the same version, and where the list of excluded dependencies is. Without them, only four jars are
+downloaded.
 """
 
 from __future__ import annotations
@@ -16,16 +16,9 @@ from pathlib import Path
 import pyspark
 from pyspark.sql import SparkSession
 
+from tailrace.pipeline.engine.kafka_connector import PART_OF_PYSPARK
+
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
-PART_OF_PYSPARK = (
-    "org.apache.hadoop:hadoop-client-api",
-    "org.apache.hadoop:hadoop-client-runtime",
-    "org.slf4j:slf4j-api",
-    "org.lz4:lz4-java",
-    "org.xerial.snappy:snappy-java",
-    "com.google.code.findbugs:jsr305",
-    "org.scala-lang.modules:scala-parallel-collections_2.13",
-)
 HERE = Path(__file__).resolve().parent
 JARS = HERE.parents[1] / ".cache" / "ivy"
 """The directory of the jars, in the checkout: a clean checkout thus shows what happens on a new machine."""

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from tailrace.pipeline.archive.proofs import verify_arguments
 from tailrace.pipeline.archive.rounds import asked_run, run_arguments
 from tailrace.pipeline.archive.upkeep import compact_arguments
+from tailrace.pipeline.jobs.job_files import failed_file
 from tailrace.pipeline.jobs.job_results import JobResult
-from tailrace.pipeline.jobs.job_status import EXPECTED, failed_file
+from tailrace.pipeline.jobs.job_status import EXPECTED
 
 _PROGRAM = "archive_job.py"
 

@@ -78,11 +78,6 @@ def run_audit(arguments: argparse.Namespace, report: "Report | None" = None) -> 
     return result
 
 
-def shown(result: AuditResult, output: str) -> str:
-    """Returns the result as text or as JSON."""
-    return result.json() if output == "json" else result.text()
-
-
 def _write(result: AuditResult, parquet: str | None, metrics: str | None) -> None:
     if parquet is not None:
         with _writing(parquet):

@@ -3,25 +3,16 @@
 It takes the arguments of `tailrace pipeline audit` and has the same exit status.
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
 
-from tailrace.pipeline.audit.audit_arguments import configure, run_audit, shown
-from tailrace.pipeline.jobs.job_status import EXPECTED, failed_file
+from tailrace.pipeline.audit.audit_arguments import configure, run_audit
+from tailrace.pipeline.jobs.job_files import run_file
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the audit, and returns the exit status."""
-    parser = argparse.ArgumentParser(prog="audit_job.py", description="Compare all replicas of all partitions.")
-    configure(parser)
-    given = parser.parse_args(argv)
-    try:
-        result = run_audit(given)
-    except EXPECTED as error:
-        return failed_file(parser.prog, error)
-    print(shown(result, given.output))
-    return result.status
+    return run_file("audit_job.py", "Compare all replicas of all partitions.", configure, run_audit, argv)
 
 
 if __name__ == "__main__":

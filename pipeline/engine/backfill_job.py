@@ -12,7 +12,8 @@ from tailrace.pipeline.engine.backfill_run import BackfillSettings, check_backfi
 from tailrace.pipeline.engine.engine_setup import given_function, given_servers
 from tailrace.pipeline.jobs.job_arguments import moment
 from tailrace.pipeline.jobs.job_errors import WrongUsageError
-from tailrace.pipeline.jobs.job_status import EXPECTED, failed_file
+from tailrace.pipeline.jobs.job_files import failed_file
+from tailrace.pipeline.jobs.job_status import EXPECTED
 from tailrace.pipeline.jobs.spark_session import open_session
 from tailrace.runtime import logs
 from tailrace.trigger.config.trigger_settings import TriggerConfigError

@@ -11,7 +11,8 @@ from contextlib import closing
 from tailrace.pipeline.engine.engine_run import MEMBER_ID, EngineRun, EngineRunSettings
 from tailrace.pipeline.engine.engine_setup import given_function, given_servers
 from tailrace.pipeline.jobs.job_errors import WrongUsageError
-from tailrace.pipeline.jobs.job_status import EXPECTED, failed_file
+from tailrace.pipeline.jobs.job_files import failed_file
+from tailrace.pipeline.jobs.job_status import EXPECTED
 from tailrace.pipeline.jobs.spark_session import open_session
 from tailrace.runtime import logs
 from tailrace.trigger.config.trigger_settings import TriggerConfigError

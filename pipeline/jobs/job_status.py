@@ -3,8 +3,6 @@
 The numbers are those of all commands: see `tailrace.cli.options.sc_options`.
 """
 
-import sys
-
 from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.runtime.settings import SettingsError
 
@@ -24,9 +22,3 @@ def status_of(error: BaseException) -> int:
     if isinstance(error, ServerSilentError | UnreachableError):
         return UNREACHABLE
     return REFUSED
-
-
-def failed_file(program: str, error: Exception) -> int:
-    """Prints the error of a file for spark-submit, and returns the exit status."""
-    print(f"{program}: {error}", file=sys.stderr)
-    return status_of(error)

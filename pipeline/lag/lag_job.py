@@ -8,7 +8,8 @@ import runpy
 import sys
 from collections.abc import Sequence
 
-from tailrace.pipeline.jobs.job_status import EXPECTED, failed_file
+from tailrace.pipeline.jobs.job_files import failed_file
+from tailrace.pipeline.jobs.job_status import EXPECTED
 from tailrace.pipeline.jobs.spark_session import open_session
 from tailrace.pipeline.lag.attachment import attach
 

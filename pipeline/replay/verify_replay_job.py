@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.pipeline.jobs.job_arguments import add_bootstrap, add_master, add_output
 from tailrace.pipeline.jobs.job_errors import checking_usage
-from tailrace.pipeline.jobs.job_status import EXPECTED, failed_file
+from tailrace.pipeline.jobs.job_files import run_file
 from tailrace.pipeline.jobs.spark_session import close_session, open_session
 
 if TYPE_CHECKING:
@@ -46,15 +46,7 @@ def run_verify_replay(arguments: argparse.Namespace, report: "Report | None" = N
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the job, and returns the exit status."""
-    parser = argparse.ArgumentParser(prog="verify_replay_job.py", description="Prove that a replay arrived once.")
-    configure(parser)
-    given = parser.parse_args(argv)
-    try:
-        result = run_verify_replay(given)
-    except EXPECTED as error:
-        return failed_file(parser.prog, error)
-    print(result.json() if given.output == "json" else result.text())
-    return result.status
+    return run_file("verify_replay_job.py", "Prove that a replay arrived once.", configure, run_verify_replay, argv)
 
 
 if __name__ == "__main__":

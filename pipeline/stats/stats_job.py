@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from tailrace.pipeline.jobs.job_arguments import add_master, add_output, add_segments, add_topics
 from tailrace.pipeline.jobs.job_errors import JobError, WrongUsageError, checking_usage
+from tailrace.pipeline.jobs.job_files import run_file
 from tailrace.pipeline.jobs.job_progress import Report
-from tailrace.pipeline.jobs.job_status import EXPECTED, failed_file
 from tailrace.pipeline.jobs.spark_session import open_session
 from tailrace.pipeline.stats.stat_page import page_of
 from tailrace.pipeline.stats.stat_rows import TOP, StatsResult
@@ -67,15 +67,7 @@ def _top(text: str) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the job, and returns the exit status."""
-    parser = argparse.ArgumentParser(prog="stats_job.py", description="Compute statistics of streams.")
-    configure(parser)
-    given = parser.parse_args(argv)
-    try:
-        result = run_stats(given)
-    except EXPECTED as error:
-        return failed_file(parser.prog, error)
-    print(result.json() if given.output == "json" else result.text())
-    return result.status
+    return run_file("stats_job.py", "Compute statistics of streams.", configure, run_stats, argv)
 
 
 if __name__ == "__main__":
