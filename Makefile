@@ -74,14 +74,19 @@ simulate: install
 		$(if $(FAULTS),--faults $(FAULTS)) $(if $(VERBOSE),--verbose)
 
 # Fault runs with all faults, in an order that SEED chooses: that of triggers until RECORDS are handled, or with
-# SOAK=pipeline that of the archive until PIPELINE_FAULTS have happened.
+# SOAK=pipeline that of the archive until PIPELINE_FAULTS have happened, or with SOAK=transactions that of transactions
+# until TRANSACTION_FAULTS have happened.
 SOAK ?= triggers
 RECORDS ?= 100000
 PIPELINE_FAULTS ?= 21
+TRANSACTION_FAULTS ?= 40
 SEED ?= 1
 soak: install
 ifeq ($(SOAK),pipeline)
 	TAILRACE_SOAK_FAULTS=$(PIPELINE_FAULTS) TAILRACE_SOAK_SEED=$(SEED) $(BIN)/pytest -s compat_tests/pipeline
+else ifeq ($(SOAK),transactions)
+	TAILRACE_TRANSACTION_FAULTS=$(TRANSACTION_FAULTS) TAILRACE_CHAOS_SEED=$(SEED) \
+		$(BIN)/pytest -s compat_tests/transactions/test_transaction_faults.py
 else
 	TAILRACE_SOAK_RECORDS=$(RECORDS) TAILRACE_SOAK_SEED=$(SEED) $(BIN)/pytest -s compat_tests/triggers/test_fault_run.py
 endif

@@ -1,10 +1,10 @@
-"""Reads records with kafka-python, also while brokers stop and start."""
+"""Reads records with kafka-python, and works around its bugs while brokers stop and start."""
 
 import time
 from typing import Any
 
-from kafka import KafkaConsumer
-from kafka.errors import UnknownBrokerIdError
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.errors import KafkaError, UnknownBrokerIdError
 
 
 def read(consumer: KafkaConsumer, count: int, seconds: float = 20) -> list[Any]:
@@ -35,3 +35,20 @@ def tolerate_unknown_brokers(consumer: KafkaConsumer) -> None:
             return []
 
     fetcher.send_fetches = send_to_known_brokers
+
+
+def tolerate_lost_coordinators(producer: KafkaProducer) -> None:
+    """Makes a transactional producer look for a new coordinator if the connection to the old one is refused.
+
+    kafka-python 3.0 forgets the request that it was about to send, such as EndTxn, and then waits for it forever.
+    """
+    client = producer._sender._client
+    await_ready = client.await_ready
+
+    def is_ready(*arguments: Any, **more: Any) -> bool:
+        try:
+            return bool(await_ready(*arguments, **more))
+        except KafkaError:
+            return False
+
+    client.await_ready = is_ready

@@ -50,9 +50,14 @@ def stable_end(bootstrap: str, topic: str, partition: int) -> int:
 
 
 def coordinator(watcher: Watcher, transactional_id: str) -> int:
-    """Returns the node that coordinates the transactional id, by Kafka's rule."""
+    """Returns the node that coordinates the transactional id."""
+    return watcher.leader(STATE_TOPIC, state_partition(transactional_id))
+
+
+def state_partition(transactional_id: str) -> int:
+    """Returns the partition of the state topic that has the transactional id, by Kafka's rule."""
     value = 0
     for character in transactional_id:
         value = (value * 31 + ord(character)) & 0xFFFF_FFFF
     value = value if value < 2**31 else value - 2**32
-    return watcher.leader(STATE_TOPIC, abs(value) % 50)
+    return abs(value) % 50
