@@ -11,7 +11,6 @@ import trio
 
 from tailrace.broker.coordination.coordination import Coordination
 from tailrace.broker.coordination.coordination_context import CoordinationContext
-from tailrace.broker.coordination.coordinator_kind import CoordinatorKind
 from tailrace.broker.coordination.coordinator_output import Waiter
 from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.replicas.replica_registry import ReplicaRegistry
@@ -26,6 +25,7 @@ from tailrace.runtime.backoff import doubled_pause_seconds
 from tailrace.runtime.chance import Chance
 
 if TYPE_CHECKING:
+    from tailrace.broker.coordination.coordinator_kind import CoordinatorKind
     from tailrace.broker.transactions.coordinator.transaction_coordinator import TransactionCoordinator
 
     from .partition_adding import Added, Adding

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tailrace.broker.coordination.coordination_names import CoordinationNames
-from tailrace.broker.coordination.coordinator_kind import CoordinatorHost, RecordFormat
 from tailrace.broker.transactions.common.transaction_counts import TransactionCounts
 from tailrace.broker.transactions.common.transaction_settings import TransactionSettings
 from tailrace.cluster.cluster import Cluster
@@ -12,6 +11,7 @@ from tailrace.cluster.coordinators import TRANSACTIONS_TOPIC
 from tailrace.runtime.logs import FilteringBoundLogger
 
 if TYPE_CHECKING:
+    from tailrace.broker.coordination.coordinator_kind import CoordinatorHost, RecordFormat
     from tailrace.broker.transactions.common.marker_work import MarkerWork
     from tailrace.broker.transactions.coordinator.transaction_coordinator import TransactionCoordinator
 
@@ -43,7 +43,8 @@ class TransactionCoordinatorKind:
         """The number of markers that wait for a leader."""
         return 0 if self._markers is None else self._markers.waiting
 
-    def record_format(self) -> RecordFormat:
+    def record_format(self) -> "RecordFormat":
+        from tailrace.broker.coordination.coordinator_kind import RecordFormat
         from tailrace.broker.transactions.common.transaction_records import (
             barrier_record,
             decode_record,
@@ -52,7 +53,7 @@ class TransactionCoordinatorKind:
 
         return RecordFormat(encode_record, decode_record, barrier_record())
 
-    def new_coordinator(self, partition: CoordinatorHost["TransactionCoordinator"]) -> "TransactionCoordinator":
+    def new_coordinator(self, partition: "CoordinatorHost[TransactionCoordinator]") -> "TransactionCoordinator":
         from tailrace.broker.transactions.coordinator.transaction_coordinator import TransactionCoordinator
 
         return TransactionCoordinator(
@@ -63,7 +64,7 @@ class TransactionCoordinatorKind:
             lambda work: self._send(partition, work),
         )
 
-    def _send(self, partition: CoordinatorHost["TransactionCoordinator"], work: "MarkerWork") -> None:
+    def _send(self, partition: "CoordinatorHost[TransactionCoordinator]", work: "MarkerWork") -> None:
         if self._markers is None:
             self._markers = self._new_marker_sender()
         self._markers.send(partition, work)
