@@ -1,6 +1,7 @@
 """aiokafka has its own connection and fetcher, and uses older versions of the requests than other clients."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
-from aiokafka.errors import MessageSizeTooLargeError, OffsetOutOfRangeError
+from aiokafka.errors import MessageSizeTooLargeError, OffsetOutOfRangeError, ProducerFenced
 from samples import COMPRESSIONS, SAMPLES, START_MS
 
 SECONDS_MAX = 40
@@ -168,5 +169,43 @@ def test_administration(create_topic, run):
         cluster = await admin.describe_cluster()
         assert cluster["brokers"]
         await admin.delete_topics([topic])
+
+    run(story)
+
+
+def test_transactions_commit_and_abort_records_and_offsets(topic, run):
+    group = f"{topic}-readers"
+
+    async def story(clients):
+        producer = await clients.producer(transactional_id=f"{topic}-id")
+        place = TopicPartition(topic, 0)
+        consumer = await clients.consumer(topic, isolation_level="read_committed", group_id=group)
+        for number in range(6):
+            async with contextlib.AsyncExitStack() as stack:
+                if number % 2:
+                    stack.enter_context(pytest.raises(ZeroDivisionError))
+                async with producer.transaction():
+                    await producer.send_and_wait(topic, b"%d" % number, partition=0)
+                    await producer.send_offsets_to_transaction({place: number + 1}, group)
+                    if number % 2:
+                        raise ZeroDivisionError
+        assert [record.value for record in await read(consumer, 3)] == [b"0", b"2", b"4"]
+        assert await consumer.committed(place) == 5
+
+    run(story)
+
+
+def test_a_newer_producer_fences_the_older_one(topic, run):
+    async def story(clients):
+        older = await clients.producer(transactional_id=f"{topic}-id")
+        await older.begin_transaction()
+        await older.send_and_wait(topic, b"older", partition=0)
+        newer = await clients.producer(transactional_id=f"{topic}-id")
+        with pytest.raises(ProducerFenced):
+            await older.commit_transaction()
+        async with newer.transaction():
+            await newer.send_and_wait(topic, b"newer", partition=0)
+        consumer = await clients.consumer(topic, isolation_level="read_committed")
+        assert [record.value for record in await read(consumer, 1)] == [b"newer"]
 
     run(story)

@@ -28,3 +28,16 @@ def test_client_produces_and_reads_in_a_group(language: Language, program: str, 
     assert sorted(report.committed) == ["0", "1", "2"]
     assert sum(report.committed.values()) == 200
     assert report.state.lower() == "stable"
+
+
+@pytest.mark.parametrize("program", ["franz_go_transactions", "sarama_transactions"])
+def test_client_copies_records_in_transactions(program: str, bootstrap: str) -> None:
+    if not GO.is_installed():
+        pytest.skip("no go on this machine")
+    topic = f"{program}-{uuid.uuid4().hex[:8]}"
+
+    report = GO.run(program, bootstrap, topic, f"{topic}-copiers")
+
+    assert sorted(report.values) == sorted(f"value{i}" for i in range(200))
+    assert sum(report.committed.values()) >= 200
+    assert report.state in ("PrepareAbort", "CompleteAbort")
