@@ -258,7 +258,7 @@ class ProducerStates:
             producer.last_offset = header.base_offset
         self._producers[header.producer_id] = producer
         if len(self._producers) > PRODUCERS_MAX:
-            self._forget_one()
+            self._forget_one(header.producer_id)
 
     def on_transactional(self, header: BatchHeader) -> bool:
         """Notes a batch of a transaction, which is no marker. Returns whether a transaction begins with it."""
@@ -296,11 +296,12 @@ class ProducerStates:
         producer.last_offset = header.base_offset
         self._producers[header.producer_id] = producer
         if len(self._producers) > PRODUCERS_MAX:
-            self._forget_one()
+            self._forget_one(header.producer_id)
         return producer
 
-    def _forget_one(self) -> None:
-        forgotten = next((each for each in self._producers if each not in self._open), None)
+    def _forget_one(self, newest: int) -> None:
+        """Forgets the producer that has been silent for longest and has no open transaction."""
+        forgotten = next((each for each in self._producers if each != newest and each not in self._open), None)
         if forgotten is not None:
             del self._producers[forgotten]
 

@@ -40,6 +40,8 @@ from .aborted_transactions import (
 
 CACHED_SEGMENTS_MAX = 8
 """The number of sealed segments whose aborted transactions are kept in memory."""
+UNSTABLE_MIN = 1000
+"""The number of transactions that are open or undecided up to which settled ones may stay behind an open one."""
 _NOWHERE = 0
 """Stands for the end of a range of offsets that is empty."""
 
@@ -65,6 +67,7 @@ class LogTransactions:
         "_producers",
         "_segments",
         "_snapshots",
+        "_sweep_at",
         "_unstable",
         "_unsynced",
     )
@@ -102,6 +105,8 @@ class LogTransactions:
         self._unstable: dict[int, int | None] = dict.fromkeys(producers.open_transactions.values())
         """The transactions that are open, or whose markers may not be committed: from the first offset to the offset of
         the marker, in the order of the first offsets."""
+        self._sweep_at = UNSTABLE_MIN
+        """The size of `_unstable` at which settled transactions are removed that are behind an open one."""
         open_segment = segments.open
         self._open_base: int = open_segment.base
         self._closed: AbortedFacts | None = closed
@@ -138,6 +143,9 @@ class LogTransactions:
         if (self._ended is not None or not self._is_known) and not self._resolve_doubt(high_watermark):
             return 0
         unstable = self._unstable
+        if len(unstable) >= self._sweep_at:
+            self._sweep(high_watermark)
+            unstable = self._unstable
         while unstable:
             first = next(iter(unstable))
             marker_offset = unstable[first]
@@ -145,6 +153,13 @@ class LogTransactions:
                 return first
             del unstable[first]
         return None
+
+    def _sweep(self, high_watermark: int) -> None:
+        """Forgets settled transactions. One that stays open for long would otherwise keep all that follow it."""
+        self._unstable = {
+            first: marker for first, marker in self._unstable.items() if marker is None or marker >= high_watermark
+        }
+        self._sweep_at = max(UNSTABLE_MIN, 2 * len(self._unstable))
 
     def may_have_aborted(self, start: int) -> bool:
         """Returns whether an aborted transaction may end behind this offset. Reads nothing."""

@@ -62,6 +62,7 @@ def handle(
     confirmations = Confirmations(request.transactional_id, context.api_version)
     confirmations.look_at(host, request)
     if not confirmations.is_question or not confirmations.hold(host, request):
+        confirmations.end(host)
         return _produce(host, context, request, confirmations)
     return _produce_confirmed(host, context, request, confirmations)
 

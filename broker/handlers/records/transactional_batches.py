@@ -98,6 +98,8 @@ class Confirmations:
             return True  # as in Kafka, the coordinator comes first
 
     def _begin(self, host: TransactionalProduceHost, place: _Place, replica: Replica, header: BatchHeader) -> None:
+        if place in self._verifications:
+            return
         raises_epochs = self._api_version >= ADDS_PARTITIONS_FROM
         verification = host.verifications.begin(replica, header.producer_id, raises_epochs=raises_epochs)
         self._verifications[place] = TopicPartition(replica.topic, replica.partition), verification
@@ -106,7 +108,6 @@ class Confirmations:
         """Takes a copy of the records, because the next turn overwrites the buffer of this one. Returns False, and
         refuses the request, if too many records wait already."""
         if not host.verifications.has_room:
-            self.end(host)
             self._refusal = KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS, "too many records wait for the coordinators of their transactions"
             )

@@ -3,6 +3,8 @@
 - Clients send v0 to v3, with one transaction. SPUs send v4 and v5 to each other, for producers that write to a
   partition: v4 can verify only, and has several transactions.
 - If one partition does not exist, no partition of its transaction is added: the others get OPERATION_NOT_ATTEMPTED.
+  The same holds for internal topics, which get TOPIC_AUTHORIZATION_FAILED. No marker could be written to some of them,
+  and the transaction would never end.
 - A request of a client waits until the markers of the transaction before are written, for up to five seconds. Kafka
   refuses it with CONCURRENT_TRANSACTIONS.
 - Before v2, a fenced producer gets INVALID_PRODUCER_EPOCH.
@@ -12,7 +14,9 @@ from collections.abc import Iterable, Mapping
 
 from tailrace.broker.handlers.coordinator_answers import Gathering
 from tailrace.broker.transactions.hosting.partition_adding import FROM_SPUS, Added, Adding
+from tailrace.cluster.coordinators import GROUPS_TOPIC
 from tailrace.cluster.specs import TopicPartition
+from tailrace.cluster.topic_names import INTERNAL_TOPICS
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -39,9 +43,12 @@ def handle(host: AddPartitionsHost, context: RequestContext, request: AddPartiti
     gathering = Gathering(context, response)
     for adding in _addings(request, is_from_spu=is_from_spu):
         part = _Part(adding, gathering)
+        # As in Kafka, a client adds the offsets of its group with AddOffsetsToTxn, and SPUs add them for newer clients.
+        written_by_spus = INTERNAL_TOPICS - {GROUPS_TOPIC} if is_from_spu else INTERNAL_TOPICS
+        refused = [each for each in adding.partitions if each.topic in written_by_spus]
         missing = [each for each in adding.partitions if host.cluster.partition(*each) is None]
-        if missing:
-            part.respond(_not_attempted(adding.partitions, missing))
+        if missing or refused:
+            part.respond(_not_attempted(adding.partitions, missing, refused))
         else:
             client = None if is_from_spu else client_of(context)
             host.transactions.add_at_coordinator(adding, client, context.api_version, part)
@@ -87,10 +94,11 @@ def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> frozenset[TopicPar
 
 
 def _not_attempted(
-    partitions: Iterable[TopicPartition], missing: Iterable[TopicPartition]
+    partitions: Iterable[TopicPartition], missing: Iterable[TopicPartition], refused: Iterable[TopicPartition]
 ) -> Mapping[TopicPartition, ErrorCode]:
     codes = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
-    return codes | dict.fromkeys(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    codes |= dict.fromkeys(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return codes | dict.fromkeys(refused, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 def _result(transactional_id: str, added: Added) -> AddPartitionsToTxnResult:

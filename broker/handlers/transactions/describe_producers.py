@@ -37,6 +37,8 @@ def _describe(host: ReplicasHost, topic: str, partition: int, producers_max: int
         replica = host.replicas.reading(topic, partition)
     except KafkaError as error:
         return PartitionResponse(partition, error.code, error.message or None)
+    if not producers_max:
+        return PartitionResponse(partition, ErrorCode.NONE, None, [])
     states = replica.log.producers
     chosen = dict.fromkeys(states.open_transactions)
     for producer_id, _ in reversed(list(states)):

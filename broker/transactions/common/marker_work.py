@@ -35,12 +35,13 @@ def step_after(error: ErrorCode) -> MarkerStep:
     """Returns what to do about a marker that a partition's leader refused.
 
     The leader that knows a newer epoch of the producer has no transaction of the older epoch to end. This is so only if
-    the log of the coordinator has lost records in an unclean election.
+    the log of the coordinator has lost records in an unclean election. An internal topic without transactions has none
+    to end either.
     """
     match error:
         case ErrorCode.TRANSACTION_COORDINATOR_FENCED:
             return MarkerStep.STOP
-        case ErrorCode.INVALID_PRODUCER_EPOCH:
+        case ErrorCode.INVALID_PRODUCER_EPOCH | ErrorCode.INVALID_TOPIC_EXCEPTION:
             return MarkerStep.WRITTEN
         case _:
             return MarkerStep.RETRY

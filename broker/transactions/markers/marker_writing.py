@@ -142,6 +142,8 @@ class _PendingMarkers:
         self.results: dict[_Place, ErrorCode] = {}
         """The outcome for each place. As in Kafka, a later marker of the same producer replaces an earlier one."""
         self.done = False
+        self._is_whole = False
+        """Whether all markers are part of the request. A disk that fails may decide about the first ones earlier."""
 
     def wait_for(self, place: _Place, replica: Replica, end: int) -> None:
         """Waits until everything before `end` is committed."""
@@ -153,6 +155,7 @@ class _PendingMarkers:
 
     def start(self, deadlines: Deadlines) -> None:
         """Reports at once, or waits until the deadline at most."""
+        self._is_whole = True
         if self._waiting:
             deadlines.add(trio.current_time() + COMMIT_SECONDS_MAX, self)
         else:
@@ -163,7 +166,7 @@ class _PendingMarkers:
         if self.results[marker.place] == ErrorCode.NONE:
             self.results[marker.place] = code
         del self._waiting[marker]
-        if self._waiting or self.done:
+        if self._waiting or self.done or not self._is_whole:
             return None
         self.done = True
         return self._on_written(self._response())

@@ -11,6 +11,7 @@ from tailrace.runtime.files import UnreadableError
 from tailrace.storage.log.log import Log
 from tailrace.storage.log_config import LogConfig
 from tailrace.storage.manifest.manifest import UNKNOWN_ABORTED
+from tailrace.storage.transactions import log_transactions
 from tailrace.storage.verification.replica_verification import ReplicaVerification
 
 pytestmark = pytest.mark.trio
@@ -70,6 +71,26 @@ async def test_a_reader_stops_before_the_first_transaction_that_is_not_decided()
     _end(log, 8, is_commit=True)
     assert transactions.first_unstable(log.log_end) is None
     assert not transactions.is_unsettled
+
+
+async def test_a_transaction_that_stays_open_does_not_keep_all_that_follow_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(log_transactions, "UNSTABLE_MIN", 10)
+    log = _open(SimulatedFiles())
+    transactions = log.transactions
+    _write(log, 7)
+    undecided = 0
+    for _ in range(100):
+        undecided = _write(log, 8)
+        marker = _end(log, 8)
+        assert transactions.first_unstable(marker) == 0
+        assert len(transactions._unstable) <= 12
+    _end(log, 7)
+    assert transactions.first_unstable(marker) == 0
+    assert transactions.first_unstable(log.log_end - 1) == 0
+    assert transactions.first_unstable(log.log_end) is None
+    assert undecided > 0
 
 
 async def test_redpanda_aborted_transactions_are_sorted_by_their_first_offsets() -> None:

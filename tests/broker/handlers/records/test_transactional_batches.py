@@ -310,6 +310,21 @@ async def test_the_records_that_wait_are_bounded(autojump_clock: object, monkeyp
         assert running.spu.verifications.held_bytes == 0
 
 
+@pytest.mark.parametrize("version", [TV1, TV2])
+async def test_a_refused_request_leaves_nothing_behind(autojump_clock: object, version: int) -> None:
+    """It has batches of two producers, or names a partition twice."""
+    async with running_spu() as running:
+        await running.create("t", 2)
+        client, _ = await running.client(), with_coordinators(running)
+        answers = await ask(client, transactional(inside(b"a", 0), inside(b"a", 0, producer=8)), version)
+        assert [each.error_code for each in answers] == [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2
+        assert len(running.spu.verifications) == 0
+        twice = transactional(inside(b"a", 0))
+        twice.topic_data *= 2
+        await client.request(ApiKey.PRODUCE, version, twice)
+        assert len(running.spu.verifications) == 0
+
+
 async def test_a_batch_that_has_waited_is_synced_and_seen_like_any_other(autojump_clock: object) -> None:
     """It is appended outside of a turn of its connection, and nothing else happens on this SPU."""
     async with running_spu() as running:

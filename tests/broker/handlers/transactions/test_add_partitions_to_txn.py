@@ -4,6 +4,7 @@ import pytest
 from spus import running_spu
 from transaction_clients import TransactionalProducer, transacting
 
+from tailrace.cluster.coordinators import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.add_partitions_to_txn import (
@@ -11,6 +12,7 @@ from tailrace.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
 
 
 @pytest.mark.parametrize("version", range(4))
@@ -42,6 +44,26 @@ async def test_a_missing_partition_keeps_the_others_out(autojump_clock: object, 
         assert await add("t", 1, 2) == [ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         assert await add("unknown", 0) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         assert (await producer.describe()).transaction_state == "Empty"
+
+
+@pytest.mark.parametrize(
+    ("topic", "version", "code"),
+    [
+        (TRANSACTIONS_TOPIC, 3, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (TRANSACTIONS_TOPIC, 5, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (GROUPS_TOPIC, 3, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (GROUPS_TOPIC, 5, ErrorCode.NONE),
+    ],
+)
+async def test_internal_topics_are_added_by_spus_alone(
+    autojump_clock: object, topic: str, version: int, code: ErrorCode
+) -> None:
+    async with running_spu() as running:
+        producer = await transacting(running)
+        await producer.client.request(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest(key="g"))
+        add = producer.add if version == 3 else producer.add_as_spu
+        assert await add(topic, 0) == [code]
+        assert (await producer.describe()).transaction_state == ("Empty" if code else "Ongoing")
 
 
 async def test_one_request_has_several_transactions(autojump_clock: object) -> None:

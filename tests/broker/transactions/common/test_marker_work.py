@@ -12,6 +12,7 @@ from tailrace.protocol.error_codes import ErrorCode
         (ErrorCode.NOT_ENOUGH_REPLICAS, MarkerStep.RETRY),
         (ErrorCode.UNKNOWN_SERVER_ERROR, MarkerStep.RETRY),
         (ErrorCode.INVALID_PRODUCER_EPOCH, MarkerStep.WRITTEN),
+        (ErrorCode.INVALID_TOPIC_EXCEPTION, MarkerStep.WRITTEN),
         (ErrorCode.TRANSACTION_COORDINATOR_FENCED, MarkerStep.STOP),
     ],
 )

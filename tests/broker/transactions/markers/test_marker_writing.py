@@ -1,6 +1,7 @@
 """Markers on a whole SPU: where they are written, when they are acknowledged, and when they are refused."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import trio
@@ -20,6 +21,7 @@ from tailrace.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersResponse,
 )
+from tailrace.storage.log.log import Log
 
 
 def _markers(running: RunningSpu, partition: int = 0) -> Iterator[tuple[int, int, Marker]]:
@@ -178,6 +180,37 @@ async def test_markers_that_wait_are_refused_when_the_leader_is_deposed(autojump
         (response,) = responses
         assert response.markers[0].topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         running.spu.end_turn()
+
+
+async def test_a_disk_that_fails_between_two_markers_causes_one_response(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The failure refuses the first marker, which waits for its commit, before the second one is part of the
+    response."""
+    async with running_spu() as running:
+        await running.create("t")
+        replica = running.replica("t")
+        replica.is_alone = False  # nothing commits
+        replica._commits_at_append = False
+        append = replica.log.append
+
+        def append_once(*args: Any) -> None:
+            if list(_markers(running)):
+                raise OSError("a test")
+            append(*args)
+
+        monkeypatch.setattr(Log, "append", lambda _, *args: append_once(*args))
+        responses: list[WriteTxnMarkersResponse] = []
+        markers = [
+            WritableTxnMarker(producer, 0, True, [WritableTxnMarkerTopic("t", [0])], 0, 1) for producer in (7, 8)
+        ]
+        write_markers(running.spu, markers, responses.append)
+        running.spu.end_turn()
+        (response,) = responses
+        assert [(each.producer_id, each.topics[0].partitions[0].error_code) for each in response.markers] == [
+            (7, ErrorCode.KAFKA_STORAGE_ERROR),
+            (8, ErrorCode.KAFKA_STORAGE_ERROR),
+        ]
 
 
 async def test_results_are_merged_by_producer_as_in_kafka(autojump_clock: object) -> None:
