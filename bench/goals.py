@@ -62,6 +62,8 @@ NODE_WORK = {
     SLOW_FOLLOWER_UNCOMMITTED: NodeWork(configs={"consumer.consistency": "uncommitted"}),
 }
 PARTITIONS = "partitions"
+TOPIC_PARTITIONS = {"transactions-100": 3, "copied-transactions-100": 3}
+"""The number of partitions of a case's topic, if it is not 1."""
 OURS_ONLY = {SLOW_FOLLOWER_UNCOMMITTED}
 # The order matters: a case that needs records reads those that the previous case has written.
 ROWS = (
@@ -92,6 +94,44 @@ ROWS = (
     Row("commits of a member, 100 in flight", "commit-pipelined", "per_second", "1/s"),
     Row("rebalance of a classic group as its 101st member joins, p50", "rebalance", "p50_ms", "ms", False),
     Row("a topic of 1 000 partitions, until all have a leader", "create", "seconds", "s", False),
+    Row(
+        *("transactions of one 100 B record", "transactions-1", "per_second", "1/s"),
+        must=3,
+        aim=6,
+    ),
+    Row(
+        *("transactions of 100 records of 100 B over 3 partitions", "transactions-100", "per_second", "1/s"),
+        must=2,
+        aim=4,
+    ),
+    Row(
+        *("a transaction of one record, p50", "transactions-latency", "p50_ms", "ms"),
+        more_is_better=False,
+    ),
+    Row(
+        *("  as a multiple of a plain write with acks=all, p50", "transactions-latency", "times_plain", "×"),
+        more_is_better=False,
+        goal=Of.OURS,
+        must=3,
+        aim=2,
+    ),
+    Row(
+        *(
+            "consume, process and produce, 100 records of 100 B per transaction",
+            "transactions-process",
+            "records_per_second",
+            "rec/s",
+        ),
+        must=1.5,
+        aim=3,
+    ),
+    Row("consume transactions, read_committed", "transactions-fetch", "megabytes_per_second", "MB/s"),
+    Row(
+        *("  as a multiple of the same, read_uncommitted", "transactions-fetch", "times_uncommitted", "×"),
+        goal=Of.OURS,
+        must=0.95,
+        aim=1,
+    ),
     Row("start to ready", "start", "seconds", "s", False, Of.OURS, must=0.4, aim=0.2),
     Row("resident memory, idle", "memory", "idle_megabytes", "MB", False, Of.OURS, must=60, aim=40),
     Row("resident memory, after the load", "memory", "loaded_megabytes", "MB", False, Of.OURS, must=120, aim=64),
@@ -113,6 +153,47 @@ ROWS = (
     Row("  the brokers' CPU for it", "copied-big", "cpu_seconds", "s", False, copies=3),
     Row("3 copies: latency acks=all, p50", "copied-latency", "p50_ms", "ms", False, must=0.5, aim=0.3, copies=3),
     Row("3 copies: latency acks=all, p99", "copied-latency", "p99_ms", "ms", False, must=0.4, aim=0.15, copies=3),
+    Row(
+        *("3 copies: transactions of one 100 B record", "copied-transactions-1", "per_second", "1/s"),
+        must=3,
+        aim=6,
+        copies=3,
+    ),
+    Row(
+        *(
+            "3 copies: transactions of 100 records of 100 B over 3 partitions",
+            "copied-transactions-100",
+            "per_second",
+            "1/s",
+        ),
+        must=2,
+        aim=4,
+        copies=3,
+    ),
+    Row(
+        *("3 copies: a transaction of one record, p50", "copied-transactions-latency", "p50_ms", "ms"),
+        more_is_better=False,
+        copies=3,
+    ),
+    Row(
+        *("  as a multiple of a plain write with acks=all, p50", "copied-transactions-latency", "times_plain", "×"),
+        more_is_better=False,
+        goal=Of.OURS,
+        must=3,
+        aim=2,
+        copies=3,
+    ),
+    Row(
+        *(
+            "3 copies: consume, process and produce, 100 records of 100 B per transaction",
+            "copied-transactions-process",
+            "records_per_second",
+            "rec/s",
+        ),
+        must=1.5,
+        aim=3,
+        copies=3,
+    ),
     Row(
         *("3 copies: replicas at rest in a GiB of memory", PARTITIONS, "per_gibibyte", ""),
         goal=Of.OURS,

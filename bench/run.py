@@ -25,7 +25,7 @@ from typing import TypeVar
 
 import psutil
 from cluster import Broker, Tailrace
-from goals import NODE_WORK, OURS_ONLY, PARTITIONS, ROWS, Of, Row
+from goals import NODE_WORK, OURS_ONLY, PARTITIONS, ROWS, TOPIC_PARTITIONS, Of, Row
 from node_cluster import NodeCluster, Watcher
 from peer.apache_kafka import ApacheKafka
 from peer.apache_kafka_cluster import ApacheKafkaCluster
@@ -166,7 +166,7 @@ def run_cases(bootstrap: str, processes: list[int], chain: list[str], figures: F
     watcher = Watcher(bootstrap)
     topic = f"bench-{uuid.uuid4().hex[:8]}"
     configs = {"file.delete.delay.ms": 1000, "min.insync.replicas": min(copies, 2)}
-    watcher.create_topic(topic, copies=copies, configs=configs)
+    watcher.create_topic(topic, TOPIC_PARTITIONS.get(chain[0], 1), copies, configs)
     try:
         for case in chain:
             # Otherwise this case would pay for the previous one's unwritten data and used memory.

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from fresh_batches import fresh_batch
 from group_work import (
@@ -33,48 +33,12 @@ from group_work import (
     rebalance,
 )
 from measured import SECONDS_MAX, Measured
+from quick_clients import make_consumer, make_producer, percentile, stored, values
 from raw import API_VERSIONS, PRODUCE, Connection, address_of, produce_body, produce_result, request
 from replication_work import outage, process_ids, with_a_slow_follower
+from transaction_work import fetch_committed, latency_of_transactions, process_in_transactions, transactions
 
 KIBIBYTE, MEBIBYTE = 1 << 10, 1 << 20
-
-
-def values(size: int, count: int = 997) -> list[bytes]:
-    """Returns different payloads, made without chance so that every run sends the same."""
-    return [(b"%08d" % (number * 7919)) * (size // 8) + b"x" * (size % 8) for number in range(count)]
-
-
-def percentile(samples: list[float], share: float) -> float:
-    return sorted(samples)[min(len(samples) - 1, int(share * len(samples)))]
-
-
-def make_producer(bootstrap: str, **settings: Any) -> Producer:
-    queue = {"queue.buffering.max.messages": 2_000_000, "queue.buffering.max.kbytes": 2_000_000}
-    named = {name.replace("_", "."): value for name, value in settings.items()}
-    return Producer({"bootstrap.servers": bootstrap, "log_level": 2} | queue | named)
-
-
-def make_consumer(bootstrap: str, topic: str, offset: int, **settings: Any) -> Consumer:
-    named = {name.replace("_", "."): value for name, value in settings.items()}
-    unused = {"group.id": "unused", "enable.auto.commit": False}
-    # If this queue filled up, librdkafka would pause for a second, and hide what the broker does.
-    queue = {"queued.min.messages": 10_000_000, "queued.max.messages.kbytes": 2_000_000}
-    consumer = Consumer({"bootstrap.servers": bootstrap, "log_level": 2} | unused | queue | named)
-    partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-    consumer.assign([TopicPartition(topic, partition, offset) for partition in partitions])
-    return consumer
-
-
-def stored(bootstrap: str, topic: str) -> int:
-    """Returns how many records the topic has, so that lost records do not look like speed."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "log_level": 2})
-    partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-    total = 0
-    for partition in partitions:
-        low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
-        total += high - low
-    consumer.close()
-    return total
 
 
 def produce(bootstrap: str, topic: str, size: int, count: int, **settings: Any) -> Measured:
@@ -348,6 +312,15 @@ CASES: dict[str, Callable[[str, str], Measured]] = {
     "commit-pipelined": lambda b, t: commit_pipelined(b, t, 10_000, 100),
     "rebalance": lambda b, t: rebalance(b, t, 100, 10),
     "create": lambda b, t: create_topic(b, t, 1000),
+    "transactions-1": lambda b, t: transactions(b, t, records=1, partitions=1),
+    "transactions-100": lambda b, t: transactions(b, t, records=100, partitions=3),
+    "transactions-latency": latency_of_transactions,
+    "transactions-process": process_in_transactions,
+    "transactions-fetch": fetch_committed,
+    "copied-transactions-1": lambda b, t: transactions(b, t, records=1, partitions=1),
+    "copied-transactions-100": lambda b, t: transactions(b, t, records=100, partitions=3),
+    "copied-transactions-latency": latency_of_transactions,
+    "copied-transactions-process": process_in_transactions,
     "failover": failover,
     "failover-of-many": lambda b, t: failover_of_many(b, t, "all"),
     # librdkafka has one request per partition, and Apache Kafka does not start one before the last one is replicated.
