@@ -1,6 +1,7 @@
 """Transactional producers, a group that copies records in transactions, and a reader, with the checks at the end."""
 
 import logging
+import subprocess
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -8,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from chaos.records import QUICKLY, Place, RunningLibrdkafkaConsumer, RunningProducer, stored
@@ -16,6 +18,8 @@ from clients.kafka_python import tolerate_lost_coordinators
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
+from peer.apache_kafka import SHORT_LIVED, logging_option
+from peer.jars import class_path, java
 from waiting import wait_until
 
 SECONDS_MAX = 60
@@ -26,6 +30,7 @@ ZOMBIE_EVERY = 11
 TIMEOUT_MS = 15_000
 """After this time, the coordinator aborts what a client has left open."""
 COPIED_AT_ONCE = 50
+JAVA_PROGRAM = Path(__file__).with_name("TransactionalProducer.java")
 QUIET = logging.getLogger("librdkafka")
 """Where clients report that they were fenced."""
 QUIET.addHandler(logging.NullHandler())
@@ -199,6 +204,44 @@ class KafkaPythonTransactions(TransactionalProducer):
         self.outcomes.by_number[number] = Outcome.UNKNOWN
         producer.commit_transaction()
         self.outcomes.by_number[number] = Outcome.COMMITTED
+
+
+class JavaTransactions(TransactionalProducer):
+    """Java's producer in a process of its own, which prints what becomes of each transaction."""
+
+    client = "java"
+
+    def __init__(self, name: str, bootstrap: str, places: Sequence[Place], per_place: int = 2) -> None:
+        given = [name, bootstrap, str(TIMEOUT_MS), str(per_place), str(ABORT_EVERY)]
+        words = [*given, *(f"{topic}:{partition}" for topic, partition in places)]
+        command = [java(), *SHORT_LIVED, logging_option(), "-cp", class_path(), str(JAVA_PROGRAM), *words]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        super().__init__(name, bootstrap, places, per_place)
+
+    def _run(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            match line.rstrip("\n").split("\t"):
+                case ["begun", number]:
+                    self.outcomes.by_number[int(number)] = Outcome.ABORTED
+                case ["unknown" | "committed" as outcome, number]:
+                    self.outcomes.by_number[int(number)] = Outcome(outcome)
+                case ["failed", failure]:
+                    self.failures[failure] += 1
+                case _:
+                    self.errors.append(f"{self.outcomes.name}: {line}")
+
+    def end_soon(self) -> None:
+        super().end_soon()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    def join(self, seconds: float = 2 * SECONDS_MAX) -> None:
+        super().join(seconds)
+        if self._process.poll() is None and self._thread.is_alive():
+            self._process.kill()
+        if status := self._process.wait(SECONDS_MAX):
+            self.errors.append(f"{self.outcomes.name} ended with status {status}")
 
 
 class Copier:

@@ -11,7 +11,7 @@ import random
 import pytest
 from chaos.plan import Fault, Harm
 from chaos.processes import HarmedCluster, harmed_cluster
-from chaos.transaction_load import KafkaPythonTransactions, LibrdkafkaTransactions, TransactionLoad
+from chaos.transaction_load import JavaTransactions, KafkaPythonTransactions, LibrdkafkaTransactions, TransactionLoad
 from node_cluster import Watcher
 
 from .transaction_readers import coordinator
@@ -19,7 +19,7 @@ from .transaction_readers import coordinator
 SEED = int(os.environ.get("TAILRACE_CHAOS_SEED", "1"))
 FAULTS = int(os.environ.get("TAILRACE_TRANSACTION_FAULTS", "0"))
 PARTITIONS = 3
-CLIENTS = (LibrdkafkaTransactions, LibrdkafkaTransactions, KafkaPythonTransactions)
+CLIENTS = (LibrdkafkaTransactions, KafkaPythonTransactions, JavaTransactions)
 DEAD_SECONDS = 2.5
 """How long a process is away, which is longer than an SPU's lease of 1.5 seconds."""
 STORY = (("coordinator", Harm.KILL), ("leader", Harm.KILL), ("coordinator", Harm.FREEZE), ("sc", Harm.KILL))
