@@ -1,7 +1,8 @@
-"""Downloads the jars of Apache Kafka's broker and tools with PySpark's Ivy, which needs only Java and pip.
+"""Downloads the jars of Apache Kafka's broker and tools, and of Kafka Streams, with PySpark's Ivy.
 
-jars.xml pins the versions. The jars stay in the user's cache directory, or TAILRACE_KAFKA_JARS names a directory that
-already has them. `python -m peer.jars` downloads them and prints their directory.
+It needs only Java and pip. jars.xml and streams.xml pin the versions. The jars stay in the user's cache directory.
+TAILRACE_KAFKA_JARS names a directory that already has those of jars.xml. `python -m peer.jars` downloads all and prints
+where they are.
 """
 
 import fcntl
@@ -34,24 +35,33 @@ def jars() -> Path:
     """
     if given := os.environ.get("TAILRACE_KAFKA_JARS"):
         return Path(given)
+    return _cached("apache-kafka", HERE / "jars.xml")
+
+
+def streams_class_path() -> str:
+    """Returns the class path of Kafka Streams with the clients that it needs, and downloads its jar first."""
+    return f"{class_path()}:{_cached('kafka-streams', HERE / 'streams.xml') / '*'}"
+
+
+def _cached(name: str, wanted: Path) -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tailrace"
-    folder = cache / f"apache-kafka-{KAFKA_VERSION}"
+    folder = cache / f"{name}-{KAFKA_VERSION}"
     if not folder.exists():
         cache.mkdir(parents=True, exist_ok=True)
-        with (cache / "apache-kafka.lock").open("w") as lock:
+        with (cache / f"{name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not folder.exists():
-                _fetch_into(folder)
+                _fetch_into(folder, wanted)
     return folder
 
 
-def _fetch_into(folder: Path) -> None:
+def _fetch_into(folder: Path, wanted: Path) -> None:
     """Downloads the jars. They appear in the directory only when all of them are there."""
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         fetched = Path(scratch, "jars")
         command = [
             *(java(), f"-Dcache={scratch}/cache", "-jar", str(_ivy())),
-            *("-settings", str(HERE / "ivysettings.xml"), "-ivy", str(HERE / "jars.xml")),
+            *("-settings", str(HERE / "ivysettings.xml"), "-ivy", str(wanted)),
             *("-retrieve", f"{fetched}/[artifact]-[revision].[ext]", "-warn"),
         ]
         ivy = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS_MAX)
@@ -69,3 +79,4 @@ def _ivy() -> Path:
 
 if __name__ == "__main__":
     print(jars())
+    print(streams_class_path())
