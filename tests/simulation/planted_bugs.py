@@ -390,10 +390,10 @@ def computes_segment_checksums_from_the_disk(patch: pytest.MonkeyPatch) -> None:
     """Computes the checksum of a sealed segment from the disk, and not from what was written."""
     real = OpenSegment.seal
 
-    def seal(self: OpenSegment, producers_checksum: int) -> SealedSegment:
+    def seal(self: OpenSegment, *arguments: Any) -> SealedSegment:
         starts = [start for _, _, start in walk(self.reader.log.get(), 0, self.size)]
         self.summary.checksum = crc32c(b"".join(start[:CRC_START] for start in starts))
-        return real(self, producers_checksum)
+        return real(self, *arguments)
 
     patch.setattr(OpenSegment, "seal", seal)
 
@@ -472,7 +472,7 @@ def _ends_all_spus(scenario: Scenario) -> bool:
 PLANTED_BUGS = (
     PlantedBug(acknowledges_before_the_sync, replicas=1, faults=POWER_FAILURES, topic=(("flush.messages", "1"),)),
     PlantedBug(takes_repeated_batches_for_new_ones, replicas=1),
-    PlantedBug(forgets_producers_at_a_restart, replicas=1),
+    PlantedBug(forgets_producers_at_a_restart, replicas=1, first_seed=55),
     PlantedBug(reports_unsynced_records_as_synced, replicas=1),
     PlantedBug(forgets_to_sync_the_directory, replicas=1, first_seed=16),
     PlantedBug(
@@ -507,7 +507,7 @@ PLANTED_BUGS = (
         shows_in=lambda scenario: scenario.has_movers,
     ),
     PlantedBug(takes_spus_for_offline_when_the_sc_starts, faults=("kill_sc", "kill_sc_in_a_write", "partition")),
-    PlantedBug(takes_a_broken_connection_for_the_end_of_a_lease, first_seed=220),
+    PlantedBug(takes_a_broken_connection_for_the_end_of_a_lease, faults=("reset_connections", "slow_disk", "freeze")),
     PlantedBug(
         forgets_that_an_election_was_unclean,
         faults=("restart_spu", "lose_power", "lose_disk", "cut_link"),
@@ -521,8 +521,8 @@ PLANTED_BUGS = (
         shows_in=lambda scenario: scenario.may_lose,
     ),
     PlantedBug(tells_clients_that_epochs_ended_too_late),
-    PlantedBug(compares_logs_as_if_epochs_ended_too_late, first_seed=150, shows_in=lambda scenario: scenario.may_lose),
-    PlantedBug(keeps_records_that_differ_from_the_leaders, first_seed=1000),
+    PlantedBug(compares_logs_as_if_epochs_ended_too_late, first_seed=170, shows_in=lambda scenario: scenario.may_lose),
+    PlantedBug(keeps_records_that_differ_from_the_leaders, first_seed=1015),
     PlantedBug(recovers_from_its_own_log_alone, QUORUM),
     PlantedBug(acknowledges_what_a_majority_of_the_live_replicas_has),
     PlantedBug(acknowledges_what_only_the_leader_has, QUORUM),
@@ -530,7 +530,13 @@ PLANTED_BUGS = (
     PlantedBug(rolls_segments_without_waiting_for_commits, topic=(("segment.ms", "100"),)),
     PlantedBug(acknowledges_deletions_before_other_replicas_delete, has_erasers=True),
     PlantedBug(does_not_end_the_leaders_of_a_recreated_topic, shows_in=lambda scenario: scenario.has_meddlers),
-    PlantedBug(shows_quorum_readers_unproven_records, MAJORITY, has_quorum_readers=None, shows_in=_has_quorum_readers),
+    PlantedBug(
+        shows_quorum_readers_unproven_records,
+        MAJORITY,
+        has_quorum_readers=None,
+        shows_in=_has_quorum_readers,
+        first_seed=70,
+    ),
     PlantedBug(
         makes_quorum_readers_ask_one_store_too_few, MAJORITY, has_quorum_readers=None, shows_in=_has_quorum_readers
     ),
