@@ -529,8 +529,7 @@ class Replica:
         if self.is_alone and self.replication is None:
             committed = self.log.synced_end if self.syncs_before_acknowledging else self.log.log_end
             self.high_watermark = max(self.high_watermark, committed)
-        if self.log.transactions.is_unsettled:
-            self.log.transactions.first_unstable(self.high_watermark)  # forgets what is committed now
+        self.settle_transactions()
         acknowledgements, syncs = self.waiting_acknowledgements, self.waiting_syncs
         if acknowledgements is not None:
             waiting = acknowledgements.waiting
@@ -541,6 +540,11 @@ class Replica:
         if self.waiting_fetches:
             for fetch in list(self.waiting_fetches):
                 fetch.on_advanced()
+
+    def settle_transactions(self) -> None:
+        """Forgets transactions whose markers are committed now. Where an append commits, nothing else may do it."""
+        if self.log.transactions.is_unsettled:
+            self.log.transactions.first_unstable(self.high_watermark)
 
     def on_synced(self) -> None:
         """Notes that more of the log is on disk. If this commits, there is also more to read."""

@@ -122,6 +122,7 @@ def _append(host: MarkerHost, replica: Replica, marker: WritableTxnMarker) -> in
             now_ms=host.wall_clock.now_ms(),
         )
         replica.append(batch, read_header(batch))
+        replica.settle_transactions()
         host.verifications.on_marker(replica, marker.producer_id)
         host.on_appended(replica)
         if replica.topic == GROUPS_TOPIC:

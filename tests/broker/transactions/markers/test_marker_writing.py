@@ -49,6 +49,17 @@ async def test_a_marker_ends_the_transaction(autojump_clock: object, is_commit: 
             assert running.replica("t", partition).high_watermark == 2
 
 
+async def test_transactions_that_nobody_reads_are_forgotten(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        await running.create("t")
+        client = await running.client()
+        with_coordinators(running)
+        for sequence in range(3):
+            await ask(client, transactional(inside(b"a", sequence)))
+            await end_transaction(client, 0)
+        assert not running.replica("t").log.transactions.is_unsettled
+
+
 async def test_a_marker_ends_a_transaction_without_records(autojump_clock: object) -> None:
     """The producer may have added the partition and sent nothing. A late batch is then refused."""
     async with running_spu() as running:
