@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from confluent_kafka import Producer
 from msgspec import Struct
 from pyspark.errors import PySparkException
 
@@ -14,6 +15,7 @@ from .spark_side import SparkSide, offsets_json
 PARTITIONS = 3
 ROWS_EACH = 30
 STEP_MS = 1_000
+SECONDS_MAX = 30
 
 
 class Seeded(Struct, frozen=True):
@@ -85,6 +87,33 @@ def test_each_way_to_name_topics_reads_every_record(spark_side: SparkSide, seede
     assert spark_side.rows(subscribe=seeded.topic, **committed) == without_headers(seeded.rows)
     one = f'{{"{seeded.topic}": [1]}}'
     assert spark_side.rows(assign=one, includeHeaders="true") == seeded.of(1)
+
+
+def test_committed_reads_skip_aborted_transactions_and_end_before_open_ones(
+    spark_side: SparkSide, kafka_side: KafkaSide, bootstrap: str
+) -> None:
+    topic = kafka_side.new_topic("transactions", PARTITIONS)
+    settings = {"bootstrap.servers": bootstrap, "transactional.id": topic, "linger.ms": 0}
+    producer = Producer(settings)
+    producer.init_transactions(SECONDS_MAX)
+    values: dict[str, list[bytes]] = {"aborted": [], "committed": [], "open": []}
+    for number, end in enumerate(["aborted", "committed", "committed", "aborted", "committed", "aborted", "open"]):
+        producer.begin_transaction()
+        for partition in range(PARTITIONS):
+            for index in range(10):
+                values[end].append(f"{end} {number}/{partition}/{index}".encode())
+                producer.produce(topic, values[end][-1], partition=partition)
+        assert producer.flush(SECONDS_MAX) == 0
+        if end == "committed":
+            producer.commit_transaction(SECONDS_MAX)
+        elif end == "aborted":
+            producer.abort_transaction(SECONDS_MAX)
+    committed = {"kafka.isolation.level": "read_committed"}
+    found = [row.value for row in spark_side.rows(subscribe=topic, **committed)]
+    assert sorted(found) == sorted(values["committed"])
+    everything = [row.value for row in spark_side.rows(subscribe=topic)]
+    assert sorted(everything) == sorted(value for each in values.values() for value in each)
+    producer.abort_transaction(SECONDS_MAX)
 
 
 def test_offsets_bound_the_range(spark_side: SparkSide, seeded: Seeded) -> None:
