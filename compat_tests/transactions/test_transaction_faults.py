@@ -23,7 +23,12 @@ CLIENTS = (LibrdkafkaTransactions, KafkaPythonTransactions, JavaTransactions)
 DEAD_SECONDS = 2.5
 """How long a process is away, which is longer than an SPU's lease of 1.5 seconds."""
 STORY = (("coordinator", Harm.KILL), ("leader", Harm.KILL), ("coordinator", Harm.FREEZE), ("sc", Harm.KILL))
-MORE = (*STORY, ("coordinator", Harm.STOP), ("leader", Harm.FREEZE), ("leader", Harm.STOP), ("sc", Harm.FREEZE))
+MORE = (
+    *STORY,
+    *(("coordinator", Harm.STOP), ("leader", Harm.FREEZE), ("leader", Harm.STOP), ("sc", Harm.FREEZE)),
+    # Clients still reach the coordinator or the leader, and no other server does.
+    *(("isolated coordinator", Harm.SILENCE), ("isolated coordinator", Harm.SEVER), ("isolated leader", Harm.SILENCE)),
+)
 
 
 @pytest.fixture
@@ -35,8 +40,8 @@ def cluster(tmp_path):
 def _target(role: str, watcher: Watcher) -> str:
     if role == "sc":
         return "sc-1"
-    spu = coordinator(watcher, "librdkafka-0") if role == "coordinator" else watcher.leader("work", 0)
-    return f"spu-{spu}"
+    spu = coordinator(watcher, "librdkafka-0") if "coordinator" in role else watcher.leader("work", 0)
+    return f"full_isolation-{spu}" if "isolated" in role else f"spu-{spu}"
 
 
 def _faults() -> list[tuple[str, Harm, float]]:
