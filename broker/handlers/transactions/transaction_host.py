@@ -6,7 +6,7 @@
 from typing import Protocol
 
 from tailrace.broker.transactions.hosting.transaction_coordination import TransactionCoordination
-from tailrace.broker.transactions.markers.marker_writing import MarkerHost
+from tailrace.broker.transactions.markers.marker_host import MarkerHost
 from tailrace.cluster.cluster import Cluster
 from tailrace.runtime.wall_clock import WallClock
 from tailrace.server.host import Host

@@ -5,13 +5,11 @@ the log already is therefore not written again, but is reported like the first o
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import trio
 
 from tailrace.broker.replicas.deadlines import Deadlines
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.cluster.coordinators import GROUPS_TOPIC
 from tailrace.protocol.batches.record_batch import read_header
 from tailrace.protocol.batches.transaction_markers import marker_batch
@@ -23,52 +21,14 @@ from tailrace.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersResponse,
 )
-from tailrace.runtime.wall_clock import WallClock
 
-from .verifications import Verifications
+from .marker_host import MarkerHost
 
 COMMIT_SECONDS_MAX = 5.0
 """How long a request waits for markers to be committed. Then its sender retries, and waits for the same markers."""
 
 OnWritten = Callable[[WriteTxnMarkersResponse], Callable[[], None] | None]
 """Takes the response, and may return a function that sends it. Responses to one client return the same function."""
-
-
-class MarkedGroups(Protocol):
-    """The groups whose committed offsets may be part of transactions."""
-
-    def on_marker(self, replica: Replica, producer_id: int, producer_epoch: int, is_commit: bool) -> None:
-        """Notes that a marker was appended to a partition of `__consumer_offsets`."""
-
-
-class IsolationCheck(Protocol):
-    """Says whether another SPU may lead a replica's partition by now."""
-
-    def is_isolated(self, replica: Replica) -> bool: ...
-
-
-class MarkerHost(Protocol):
-    """What the writing of markers needs of the SPU."""
-
-    @property
-    def replicas(self) -> ReplicaRegistry: ...
-
-    @property
-    def wall_clock(self) -> WallClock: ...
-
-    @property
-    def deadlines(self) -> Deadlines: ...
-
-    @property
-    def isolation(self) -> IsolationCheck: ...
-
-    @property
-    def groups(self) -> MarkedGroups: ...
-
-    @property
-    def verifications(self) -> Verifications: ...
-
-    def on_appended(self, replica: Replica) -> None: ...
 
 
 def write_markers(host: MarkerHost, markers: Sequence[WritableTxnMarker], on_written: OnWritten) -> None:
