@@ -6,6 +6,7 @@ from clusters import ClusterOfSpus, cluster_of
 from spus import running_spu
 from transaction_clients import TransactionalProducer, find_coordinator, transacting
 
+from tailrace.broker.transactions.hosting.transaction_coordination import ADD_SECONDS_MAX
 from tailrace.cluster.specs import TopicPartition
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
@@ -42,6 +43,19 @@ async def test_without_a_coordinator_the_question_is_given_up_after_a_while(auto
     async with running_spu() as running:
         with pytest.raises(KafkaError) as caught:
             await running.spu.transactions.add_partitions("id", 7, 0, frozenset({T0}), verify_only=True)
+        assert caught.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+async def test_a_coordinator_that_ends_without_a_response_does_not_hold_its_spu_up(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection completes its request, whatever is cancelled, so that the request itself must end."""
+    async with running_spu() as running:
+        transactions = running.spu.transactions
+        monkeypatch.setattr(transactions, "add_at_coordinator", lambda *arguments: None)
+        await transacting(running)
+        with pytest.raises(KafkaError) as caught, trio.fail_after(ADD_SECONDS_MAX + 1):
+            await transactions.add_partitions("id", 7, 0, frozenset({T0}), verify_only=True)
         assert caught.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
