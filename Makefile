@@ -70,7 +70,8 @@ POLICY ?= all
 REPLICAS ?= 3
 simulate: install
 	PYTHONPATH=tests $(BIN)/python -m simulation --seeds $(SEEDS) --first-seed $(FIRST_SEED) --policy $(POLICY) \
-		--replicas $(REPLICAS) $(if $(GROUPS),--groups) $(if $(TRIGGERS),--triggers) $(if $(SMALL_TURNS),--small-turns) \
+		--replicas $(REPLICAS) $(if $(GROUPS),--groups) $(if $(TRIGGERS),--triggers) $(if $(TRANSACTIONS),--transactions) \
+		$(if $(SMALL_TURNS),--small-turns) \
 		$(if $(FAULTS),--faults $(FAULTS)) $(if $(VERBOSE),--verbose)
 
 # Fault runs with all faults, in an order that SEED chooses: that of triggers until RECORDS are handled, or with

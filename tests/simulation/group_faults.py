@@ -55,16 +55,17 @@ async def freeze_coordinator(context: FaultContext, fault: Fault) -> None:
 
 async def cut_coordinator_off(context: FaultContext, fault: Fault) -> None:
     """Isolates the coordinator from all but onlookers and some members: it is deposed, and the last to learn that."""
-    await _at_a_moment(context, fault, _cut_off)
+    await _at_a_moment(context, fault, cut_off)
 
 
 async def cut_coordinator_from_followers(context: FaultContext, fault: Fault) -> None:
     """Isolates the coordinator from its followers: it keeps its lease, but can commit nothing while they count as
     live."""
-    await _at_a_moment(context, fault, _cut_from_spus)
+    await _at_a_moment(context, fault, cut_from_spus)
 
 
-async def _cut_off(context: FaultContext, fault: Fault) -> None:
+async def cut_off(context: FaultContext, fault: Fault) -> None:
+    """Isolates an SPU from all but onlookers and some clients."""
     _, machine = context.spu(fault)
     chance = Random(fault.seed)
     share = chance.choice((0.0, 0.5, 1.0))
@@ -73,7 +74,8 @@ async def _cut_off(context: FaultContext, fault: Fault) -> None:
     await block_between(context, machine.host, others, fault)
 
 
-async def _cut_from_spus(context: FaultContext, fault: Fault) -> None:
+async def cut_from_spus(context: FaultContext, fault: Fault) -> None:
+    """Isolates an SPU from the other SPUs."""
     _, machine = context.spu(fault)
     others = [each.host for each in context.world.spus.values() if each is not machine]
     await block_between(context, machine.host, others, fault)

@@ -239,9 +239,9 @@ class Invariants:
             _hold(leader == id(spu), f"two processes lead {where} in epoch {epoch}")
         self._check_unsealed(where, replica)
         self._check_synced(where, SpuId(number), replica)
-        if replica.is_recovered_leader and not replica.is_internal:
+        if replica.is_recovered_leader and replica.topic == self._topic:
             self._check_deleted(where, replica)
-        if replica.settings.shelves and not (replica.is_internal or self._retention):
+        if replica.settings.shelves and replica.topic == self._topic and not self._retention:
             self._check_log_start(where, replica)
         # After an unclean election, followers may have other records than the leader, until they have compared their
         # logs.

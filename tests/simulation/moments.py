@@ -7,6 +7,8 @@ PARTITION_CHANGE = "partition change"
 """An SC has stored a leader or a live replica set."""
 MOMENTS = ("join", "sync", "commit", "fetch", "leave")
 """The moments of a group's member."""
+TRANSACTION_MOMENTS = ("init", "add", "send", "send offsets", "end", "ended")
+"""The moments of a transactional producer."""
 
 
 class Moments:
@@ -14,7 +16,7 @@ class Moments:
         self._waiting: dict[str, trio.Event] = {}
 
     def reach(self, moment: str) -> None:
-        assert moment in (*MOMENTS, GROW, PARTITION_CHANGE)
+        assert moment in (*MOMENTS, *TRANSACTION_MOMENTS, GROW, PARTITION_CHANGE)
         event = self._waiting.pop(moment, None)
         if event is not None:
             event.set()

@@ -52,14 +52,17 @@ class PatientClient:
         async with self.connected_to(spu_address(spu), API_TABLE) as connected:
             yield connected
 
+    async def connect(self, address: Address, apis: Mapping[int, Api] = API_TABLE) -> WireClient:
+        with trio.fail_after(self._world.patience_seconds):
+            return WireClient(await self._network.connect(address), self.name, apis)
+
     @asynccontextmanager
     async def connected_to(self, address: Address, apis: Mapping[int, Api]) -> AsyncIterator[WireClient]:
-        with trio.fail_after(self._world.patience_seconds):
-            connection = await self._network.connect(address)
+        connected = await self.connect(address, apis)
         try:
-            yield WireClient(connection, self.name, apis)
+            yield connected
         finally:
-            connection.close()
+            connected.connection.close()
 
     async def ask(
         self, client: WireClient, api: IntEnum, version: int, message: object, *, more_seconds: float = 0.0

@@ -16,6 +16,8 @@ from msgspec.structs import replace
 from .scenario import Scenario, group_scenario_of, scenario_of
 from .shrink import shrunk
 from .simulation import Outcome, simulate
+from .transactions.transaction_run import simulate_transactions
+from .transactions.transaction_scenario import TransactionScenario, transaction_scenario_of
 from .triggers.trigger_run import simulate_triggers
 from .triggers.trigger_scenario import TriggerScenario, trigger_scenario_of
 from .world import Print
@@ -36,6 +38,7 @@ class Task(Struct, frozen=True):
     """Topic configs that override those of the seed."""
     has_groups: bool = False
     has_triggers: bool = False
+    has_transactions: bool = False
     groups: tuple[str, ...] | None = None
     """The kinds of groups, or None for the seed's choice."""
     has_erasers: bool | None = None
@@ -52,8 +55,10 @@ class Task(Struct, frozen=True):
         make = group_scenario_of if self.has_groups else scenario_of
         if self.has_triggers:
             make = trigger_scenario_of
+        if self.has_transactions:
+            make = transaction_scenario_of
         more: dict[str, Any] = {} if self.kinds is None else {"faults": self.kinds}
-        if not (self.has_groups or self.has_triggers):
+        if not (self.has_groups or self.has_triggers or self.has_transactions):
             more["may_shelve"] = self.may_shelve
         replicas = int(self.policy[4:].split(",")[0]) if self.policy.startswith("nrw:") else self.replicas
         scenario = make(self.seed, self.policy, replicas=replicas, **more)
@@ -79,6 +84,8 @@ class Task(Struct, frozen=True):
             words += " GROUPS=1"
         if self.has_triggers:
             words += " TRIGGERS=1"
+        if self.has_transactions:
+            words += " TRANSACTIONS=1"
         if self.has_small_turns:
             words += " SMALL_TURNS=1"
         return words if faults is None else f"{words} FAULTS={','.join(map(str, faults)) or 'none'}"
@@ -101,6 +108,8 @@ def simulated(scenario: Scenario, show: Print | None = None) -> Outcome:
     """Simulates a scenario of any kind."""
     if isinstance(scenario, TriggerScenario):
         return simulate_triggers(scenario, show)
+    if isinstance(scenario, TransactionScenario):
+        return simulate_transactions(scenario, show)
     return simulate(scenario, show)
 
 
@@ -134,6 +143,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--replicas", type=int, default=3)
     parser.add_argument("--groups", action="store_true", help="test consumer groups")
     parser.add_argument("--triggers", action="store_true", help="test triggers")
+    parser.add_argument("--transactions", action="store_true", help="test transactions")
     parser.add_argument(
         "--small-turns",
         action="store_true",
@@ -148,7 +158,8 @@ def main(arguments: Sequence[str]) -> int:
         return replay(options)
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     tasks = [task_of(seed, options.policy, options.replicas, has_groups=options.groups) for seed in seeds]
-    tasks = [replace(task, has_small_turns=options.small_turns, has_triggers=options.triggers) for task in tasks]
+    chosen = {"has_triggers": options.triggers, "has_transactions": options.transactions}
+    tasks = [replace(task, has_small_turns=options.small_turns, **chosen) for task in tasks]
     return run_all(tasks, options.processes, options.failures)
 
 
@@ -168,6 +179,7 @@ def replay(options: argparse.Namespace) -> int:
         chosen,
         has_groups=options.groups,
         has_triggers=options.triggers,
+        has_transactions=options.transactions,
         has_small_turns=options.small_turns,
     )
     scenario = task.scenario()

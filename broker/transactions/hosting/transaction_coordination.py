@@ -125,19 +125,22 @@ class TransactionCoordination(Coordination["TransactionCoordinator"]):
     async def _add_once(self, adding: "Adding", seconds: float) -> "Added":
         leader = self._leader_for(adding.transactional_id)
         if leader == self._own_id:
-            return await self._add_here(adding)
+            return await self._add_here(adding, seconds)
         try:
             _, response = await self._send_to(leader, API_TABLE[ApiKey.ADD_PARTITIONS_TO_TXN], adding.request, seconds)
         except OSError as error:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error
         return adding.result(response)
 
-    async def _add_here(self, adding: "Adding") -> "Added":
+    async def _add_here(self, adding: "Adding", seconds: float) -> "Added":
         waiter = _WaitingTask()
         self.add_at_coordinator(adding, None, VERSION_AT_HOME, waiter)
         self._context.end_turn()
-        added: Added = await waiter.wait()
-        return added
+        # A connection completes what it has begun even while the SPU stops, and then nothing responds any more.
+        with trio.move_on_after(seconds):
+            added: Added = await waiter.wait()
+            return added
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator on this SPU did not respond in time")
 
     def add_at_coordinator(self, adding: "Adding", client: Client | None, version: int, waiter: Waiter) -> None:
         """Asks the coordinator on this SPU. The waiter gets the codes of the partitions.

@@ -85,7 +85,10 @@ def reordered_sends(history: TransactionHistory) -> Iterator[Anomaly]:
 
 
 def zombie_writes(history: TransactionHistory) -> Iterator[Anomaly]:
-    """Yields what an earlier process of a transactional id did after a later one had fenced it."""
+    """Yields what an earlier process of a transactional id did after a later one had fenced it.
+
+    If both were initialized at the same time, nobody can tell which of them is the later one.
+    """
     for producer in history.producers:
         fenced_at = min(
             (
@@ -93,7 +96,7 @@ def zombie_writes(history: TransactionHistory) -> Iterator[Anomaly]:
                 for other in history.producers
                 if other is not producer
                 and other.transactional_id == producer.transactional_id is not None
-                and other.init_began > producer.init_began
+                and other.init_began >= producer.init_ended
             ),
             default=None,
         )

@@ -1,0 +1,162 @@
+"""Simulates one seed with transactions: a cluster, producers and readers under faults, and the checks at the end."""
+
+from collections.abc import Sequence
+
+import trio
+from simulation.determinism import random_of
+from simulation.faults import Catalogue
+from simulation.group_faults import GROUP_CATALOGUE
+from simulation.mover import Mover
+from simulation.outages import OUTAGES
+from simulation.simulation import Outcome, Run, SimulationError, simulate
+from simulation.world import Print
+
+from tailrace.cluster.coordinators import TRANSACTIONS_TOPIC
+
+from . import checker, transaction_history
+from .plain_writer import PlainWriter
+from .transaction_faults import TRANSACTION_CATALOGUE
+from .transaction_history import FinalLog, Marker, Partition, Reader, Stored, TransactionHistory
+from .transaction_reader import TransactionReader, stored_of
+from .transaction_scenario import GROUP, PAYMENTS, RECEIPTS, TransactionScenario
+from .transactional_id import TransactionalId
+
+FINAL_SECONDS_MAX = 30.0
+
+
+def simulate_transactions(scenario: TransactionScenario, show: Print | None = None) -> Outcome:
+    return simulate(scenario, show, TransactionRun)
+
+
+FAULTS: Catalogue = {**GROUP_CATALOGUE, **OUTAGES, **TRANSACTION_CATALOGUE}
+
+
+class TransactionRun(Run):
+    scenario: TransactionScenario
+    catalogue = FAULTS
+
+    @property
+    def group_kinds(self) -> Sequence[str]:
+        return ()
+
+    async def run(self) -> None:
+        self.history = TransactionHistory()
+        await super().run()
+
+    async def _create_topic(self) -> None:
+        await super()._create_topic()
+        await self._create(PAYMENTS, self.scenario.payments)
+        await self._create(RECEIPTS, self.scenario.receipts)
+
+    # load
+
+    async def _work(self, nursery: trio.Nursery) -> None:
+        scenario, chance = self.scenario, random_of(self.scenario.seed, "load of transactions")
+        payments = [Partition(PAYMENTS, number) for number in range(scenario.payments)]
+        receipts = [Partition(RECEIPTS, number) for number in range(scenario.receipts)]
+        self.ids = [self._id(f"payer-{number}", payments, nursery) for number in range(scenario.ids)]
+        for number, each in enumerate(payments if scenario.has_processors else ()):
+            self.ids.append(self._id(f"cashier-{number}", receipts, nursery, each))
+        self.writers = [PlainWriter(self.world, f"plain-{each}", each, self.history) for each in payments]
+        for actor in (*self.ids, *self.writers):
+            nursery.start_soon(actor.run)
+        for number, each in enumerate((*payments, *receipts)):
+            for reads_committed in (True, False):
+                for anywhere in (True, False) if reads_committed else (chance.random() < 0.5,):
+                    name = f"reader-{number}-{reads_committed:d}-{anywhere:d}"
+                    nursery.start_soon(self._reader(name, each, reads_committed, anywhere=anywhere).run)
+        await super()._work(nursery)
+
+    def _id(
+        self, name: str, outputs: list[Partition], nursery: trio.Nursery, consumed: Partition | None = None
+    ) -> TransactionalId:
+        moments = self.faults.moments
+        return TransactionalId(self.world, name, outputs, self.history, moments, self.scenario, nursery, consumed)
+
+    def _reader(
+        self, name: str, partition: Partition, reads_committed: bool, *, anywhere: bool = False
+    ) -> TransactionReader:
+        reader = Reader(name, reads_committed)
+        self.history.readers.append(reader)
+        chance = random_of(self.scenario.seed, name)
+        return TransactionReader(self.world, name, partition, reader, chance, reads_anywhere=anywhere)
+
+    def _start_movers(self, nursery: trio.Nursery) -> None:
+        scenario = self.scenario
+        if not scenario.has_movers:
+            return
+        for topic in random_of(scenario.seed, "moved").sample((TRANSACTIONS_TOPIC, PAYMENTS), 1):
+            chance = random_of(scenario.seed, "mover", topic)
+            mover = Mover(self.world, f"mover-{topic}", topic, 0, (scenario.replicas,), chance)
+            self.movers.append(mover)
+            nursery.start_soon(mover.run, self.faults.is_over)
+
+    # the end
+
+    async def _settle(self) -> None:
+        self.faults.is_over.set()
+        for each in self.ids:
+            each.is_settling.set()
+        for writer in self.writers:
+            writer.settle()
+        await super()._settle()
+
+    def _unsettled(self) -> str | None:
+        for each in (*self.ids, *self.writers):
+            if not each.is_done:
+                return f"{each.name} is not done: {each.last_reason}"
+        return super()._unsettled() or self._unstable()
+
+    def _unstable(self) -> str | None:
+        """Returns which replica still has an open transaction, or None."""
+        for number, spu in self.world.running_spus().items():
+            for replica in spu.replicas:
+                if replica.last_stable_offset != replica.log.log_end and not replica.settings.log.compacts:
+                    return (
+                        f"{replica.topic}-{replica.partition} on SPU {number} is stable up to "
+                        f"{replica.last_stable_offset} of {replica.log.log_end}"
+                    )
+        return None
+
+    async def _check_final(self) -> None:
+        with trio.move_on_after(FINAL_SECONDS_MAX) as reading:
+            for topic, count in ((PAYMENTS, self.scenario.payments), (RECEIPTS, self.scenario.receipts)):
+                for number in range(count):
+                    await self._read_finally(Partition(topic, number))
+            for each in self.ids:
+                if each.consumed is not None:
+                    self.history.final_offsets[GROUP, each.consumed] = await each.read_final_offset()
+        if reading.cancelled_caught:
+            raise SimulationError("the final logs cannot be read")
+        self.outcome.acknowledged += sum(
+            send.outcome is transaction_history.Outcome.OK for send, _, _ in self.history.sends()
+        )
+        checker.check(self.history)
+        await super()._check_final()
+
+    async def _read_finally(self, partition: Partition) -> None:
+        """Reads a whole partition from its leader, and what is committed also from the other replicas."""
+        committed = self._reader(f"last of {partition}", partition, reads_committed=True)
+        await committed.read_all()
+        uncommitted = self._reader(f"last of all of {partition}", partition, reads_committed=False)
+        stored: list[Stored] = []
+        markers: list[Marker] = []
+        next_offset = 0
+        for response in await uncommitted.read_all():
+            records, ends = stored_of(response, next_offset)
+            next_offset = max(next_offset, response.next_offset or 0)
+            stored += records
+            markers += ends
+        stable_end = await committed.log_end(reads_committed=True)
+        log_end = await committed.log_end(reads_committed=False)
+        records = committed.records
+        self.history.final_logs.append(FinalLog(partition, records, stored, markers, 0, stable_end, log_end))
+        for spu, process in sorted(self.world.running_spus().items()):
+            if any((each.topic, each.partition) == partition and not each.is_leader for each in process.replicas):
+                other = self._reader(f"last of {partition} on SPU {spu}", partition, reads_committed=True)
+                await other.read_all(spu)
+                if other.records != records:
+                    raise SimulationError(
+                        f"SPU {spu} shows {len(other.records)} committed records of {partition}, and its leader "
+                        f"{len(records)}"
+                    )

@@ -1,0 +1,279 @@
+"""A transactional id in a simulation: its processes follow each other, and some continue beside their successors."""
+
+from math import inf
+
+import trio
+from simulation.determinism import random_of
+from simulation.moments import Moments
+from simulation.patient_client import RetryError
+from simulation.world import World
+
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+
+from .transaction_client import (
+    FIRST,
+    GROUP_KEYS,
+    SECOND,
+    AbortableError,
+    FencedError,
+    GaveUpError,
+    TransactionClient,
+    check,
+)
+from .transaction_history import (
+    Fate,
+    OffsetRead,
+    Partition,
+    Reader,
+    Record,
+    Send,
+    Source,
+    Transaction,
+    TransactionHistory,
+)
+from .transaction_reader import TransactionReader
+from .transaction_scenario import GROUP, TransactionScenario
+
+OFFSET_FETCH_VERSION = 9
+PROCESSES_MAX = 1000
+OFFSET_PATIENCE_SECONDS = 12.0
+"""How long a processor waits until the offset of its group is stable; a transaction of its predecessor may be open."""
+
+
+class TransactionalId:
+    """The actor behind one transactional id. With an input, it consumes, processes and produces."""
+
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        outputs: list[Partition],
+        history: TransactionHistory,
+        moments: Moments,
+        scenario: TransactionScenario,
+        strays: trio.Nursery,
+        consumed: Partition | None = None,
+    ) -> None:
+        self.name = name
+        self.world = world
+        self.outputs = outputs
+        self.history = history
+        self.scenario = scenario
+        self.consumed = consumed
+        self.left = scenario.transactions
+        """How many transactions are still to be begun before the load settles."""
+        self.is_settling = trio.Event()
+        self.is_done = False
+        self.last_reason = ""
+        """Why the last process ended."""
+        self._moments = moments
+        self._strays = strays
+        self._chance = random_of(world.seed, name)
+        self._protocol = SECOND if self._chance.random() < scenario.second_protocol else FIRST
+        self._has_zombies = self._chance.random() < 0.6
+        self._values = 0
+
+    def value(self) -> bytes:
+        """Returns a value that no other record has."""
+        self._values += 1
+        return b"%s/%d" % (self.name.encode(), self._values)
+
+    async def run(self) -> None:
+        """Runs processes, one after the other, until one has ended well while the load settles."""
+        async with trio.open_nursery() as nursery:
+            for number in range(PROCESSES_MAX):
+                client = self._client(number)
+                process = _Process(client, self)
+                if not self.is_settling.is_set() and self._has_zombies and self._chance.random() < 0.5:
+                    nursery.start_soon(process.run)
+                    await self._pause(self._chance.uniform(0.2, 2.0))
+                    continue
+                # A process that is killed leaves its transaction open.
+                is_last = self.is_settling.is_set()
+                lives = inf if is_last or self._chance.random() < 0.5 else self._chance.uniform(0.3, 3.0)
+                with trio.move_on_after(lives):
+                    await process.run()
+                client.close()
+                self.last_reason = f"{process.reason}; {client.client.last_reason}"
+                if is_last and process.has_ended_well:
+                    self.is_done = True
+                    nursery.cancel_scope.cancel()
+                    return
+                await self._pause(self._chance.choice((0.05, 0.3, 1.0)) * self._chance.random())
+
+    async def read_final_offset(self) -> int:
+        """Returns what the group has committed in the end."""
+        return await _Process(self._client(PROCESSES_MAX), self).committed_offset()
+
+    async def _pause(self, seconds: float) -> None:
+        if self.is_settling.is_set():
+            await trio.sleep(0.1)
+            return
+        with trio.move_on_after(seconds):
+            await self.is_settling.wait()
+
+    def _client(self, number: int) -> TransactionClient:
+        return TransactionClient(
+            self.world,
+            f"{self.name}-{number}",
+            self.name,
+            self._protocol,
+            self._chance.choice(self.scenario.timeout_seconds),
+            self.history,
+            self._moments,
+            random_of(self.world.seed, self.name, number),
+            self._strays,
+            scenario=self.scenario,
+        )
+
+
+class _Process:
+    """One process: it begins with InitProducerId, and has one transaction after the other."""
+
+    def __init__(self, client: TransactionClient, owner: TransactionalId) -> None:
+        self.has_ended_well = False
+        self.reason = "it was killed"
+        self._client = client
+        self._owner = owner
+        self._chance = client.chance
+        self._reader: TransactionReader | None = None
+
+    async def run(self) -> None:
+        try:
+            await self._client.init()
+            if self._owner.consumed is not None:
+                await self._find_position()
+            while not self._should_end():
+                await self._work()
+            self.has_ended_well, self.reason = True, "it ended well"
+        except (FencedError, GaveUpError) as error:
+            self.reason = f"{type(error).__name__}: {error}"
+        finally:
+            self._client.close()
+
+    def _should_end(self) -> bool:
+        if self._owner.consumed is None or self._reader is None:
+            return self._owner.is_settling.is_set()
+        return self._owner.is_settling.is_set() and self._reader.is_at_end
+
+    async def _work(self) -> None:
+        """Does the work of one transaction, and aborts the transaction if it must."""
+        if self._owner.consumed is None and (self._owner.left <= 0 or self._chance.random() < 0.3):
+            with trio.move_on_after(0.5 * self._chance.random() if self._owner.left > 0 else inf):
+                await self._owner.is_settling.wait()
+                return
+        transaction: Transaction | None = None
+        try:
+            if self._owner.consumed is None:
+                self._owner.left -= 1
+                transaction = self._client.begin()
+                await self._write(transaction)
+            else:
+                records = await self._consume()
+                if not records:
+                    return
+                transaction = self._client.begin()
+                await self._process(transaction, records)
+            await self._client.end(transaction, is_commit=self._chance.random() < 0.75)
+        except AbortableError:
+            assert transaction is not None
+            await self._abort(transaction)
+        if self._reader is not None and transaction.fate is not Fate.COMMITTED:
+            await self._find_position()
+
+    async def _abort(self, transaction: Transaction) -> None:
+        await self._client.end(transaction, is_commit=False)
+        if self._client.needs_new_epoch:
+            await self._client.init()
+
+    async def _write(self, transaction: Transaction) -> None:
+        """Writes to some partitions, in several steps, or to none."""
+        partitions = self._chance.sample(self._owner.outputs, self._chance.randint(1, len(self._owner.outputs)))
+        if self._client.protocol.adds_partitions and self._chance.random() < 0.5:
+            await self._client.add(partitions)
+            if self._chance.random() < 0.15:
+                return  # a transaction may end without a record in a partition that was added
+        for _ in range(self._chance.randint(1, 3)):
+            partition = self._chance.choice(partitions)
+            batches = [
+                [Send(partition, self._owner.value(), trio.current_time()) for _ in range(self._chance.randint(1, 2))]
+                for _ in range(self._chance.choice((1, 1, 3)))
+            ]
+            await self._client.send(transaction, partition, batches)
+            if self._chance.random() < 0.3:
+                await trio.sleep(self._chance.choice((0.02, 0.2, 1.0)) * self._chance.random())
+
+    # consume, process, produce
+
+    async def _find_position(self) -> None:
+        """Continues after what the group has committed."""
+        offset = await self.committed_offset()
+        consumed = self._owner.consumed
+        assert consumed is not None
+        if self._reader is None:
+            reader = Reader(f"{self._client.name} as a reader", True)
+            self._owner.history.readers.append(reader)
+            self._reader = TransactionReader(
+                self._owner.world,
+                self._client.name,
+                consumed,
+                reader,
+                self._chance,
+                start=max(offset, 0),
+                reads_anywhere=self._chance.random() < 0.4,
+            )
+        else:
+            self._reader.seek(max(offset, 0))
+
+    async def committed_offset(self) -> int:
+        return await self._client.persist(self._fetch_offset, OFFSET_PATIENCE_SECONDS)
+
+    async def _fetch_offset(self) -> int:
+        partition = self._owner.consumed
+        assert partition is not None
+        topic = OffsetFetchRequestTopics(partition.topic, partition_indexes=[partition.number])
+        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(GROUP, topics=[topic])], require_stable=True)
+        began = trio.current_time()
+        response = await self._client.ask_coordinator(
+            GROUP_KEYS, GROUP, ApiKey.OFFSET_FETCH, OFFSET_FETCH_VERSION, request
+        )
+        (group,) = response.groups
+        self._client.check(group.error_code, GROUP_KEYS, GROUP)
+        check(group.error_code, self._client.name)
+        (answered,) = group.topics[0].partitions
+        if answered.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT:
+            raise RetryError("the offset is part of an open transaction")
+        check(answered.error_code, self._client.name)
+        offset: int = answered.committed_offset
+        self._owner.history.offset_reads.append(OffsetRead(GROUP, partition, offset, began, trio.current_time()))
+        return offset
+
+    async def _consume(self) -> list[Record]:
+        assert self._reader is not None
+        async with self._reader.client.trying():
+            return await self._reader.poll_once()
+        return []
+
+    async def _process(self, transaction: Transaction, records: list[Record]) -> None:
+        consumed = self._owner.consumed
+        assert consumed is not None
+        assert self._reader is not None
+        outputs: dict[Partition, list[Send]] = {}
+        for record in records:
+            output = self._chance.choice(self._owner.outputs)
+            source = Source(GROUP, consumed, record.offset)
+            send = Send(output, self._owner.value(), trio.current_time(), source=source)
+            outputs.setdefault(output, []).append(send)
+        offsets_first = self._chance.random() < 0.2
+        if offsets_first:
+            await self._client.send_offsets(transaction, GROUP, {consumed: self._reader.offset})
+        for output, sends in outputs.items():
+            await self._client.send(transaction, output, [sends])
+        if not offsets_first:
+            await self._client.send_offsets(transaction, GROUP, {consumed: self._reader.offset})
