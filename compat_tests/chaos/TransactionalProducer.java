@@ -55,7 +55,7 @@ public class TransactionalProducer {
                     say("committed", number);
                 }
             } catch (KafkaException failure) {
-                say("failed", failure.getClass().getSimpleName());
+                say("failed", failure.getClass().getSimpleName() + " in transaction " + number + ": " + failure.getMessage());
                 if (producer != null) {
                     producer.close(java.time.Duration.ZERO);
                     producer = null;
