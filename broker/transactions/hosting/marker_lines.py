@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.coordinators import TRANSACTIONS_TOPIC
 from tailrace.cluster.specs import NO_LEADER, TopicPartition
 from tailrace.protocol.error_codes import ErrorCode, known_code
 from tailrace.protocol.ids import SpuId
@@ -32,6 +33,7 @@ UNKNOWN_SECONDS_MIN = 1.0
 """How long a partition must be unknown before it counts as deleted.
 
 A new coordinator may learn of its election before it learns of a topic. It must not forget the markers for that topic.
+While it does not know the topic of its own log, it knows no topic, and the time does not count.
 """
 
 
@@ -88,7 +90,8 @@ class MarkerLines:
         """Puts the marker into a line for its leader, which is returned; without a leader the marker is not added."""
         found = self._cluster.partition(*marker.partition)
         if found is None:
-            marker.unknown_since = now if marker.unknown_since is None else marker.unknown_since
+            if TRANSACTIONS_TOPIC in self._cluster.topics:  # otherwise the mirror of the cluster is still empty
+                marker.unknown_since = now if marker.unknown_since is None else marker.unknown_since
             return None
         marker.unknown_since = None
         if found.leader == NO_LEADER:

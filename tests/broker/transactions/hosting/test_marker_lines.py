@@ -14,6 +14,7 @@ from tailrace.broker.transactions.hosting.marker_lines import (
     request_of,
 )
 from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.coordinators import TRANSACTIONS_TOPIC
 from tailrace.cluster.specs import NO_LEADER, PartitionSpec, TopicPartition, TopicSpec
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
@@ -37,7 +38,7 @@ OWNER = _Owner()
 
 def _cluster(leaders: dict[str, list[SpuId]]) -> Cluster:
     cluster = Cluster()
-    for number, (name, spus) in enumerate(leaders.items()):
+    for number, (name, spus) in enumerate({TRANSACTIONS_TOPIC: [FIRST], **leaders}.items()):
         topic_id = TopicId(int=number + 1)
         partitions = tuple(
             PartitionSpec(topic_id, name, partition, leader, Epoch(1), (FIRST, SECOND), (FIRST, SECOND))
@@ -78,6 +79,14 @@ def test_a_partition_is_gone_after_it_was_unknown_for_a_while() -> None:
     beyond = _marker("t", 1)
     assert lines.add(beyond, 0.0) is None
     assert lines.is_gone(beyond, UNKNOWN_SECONDS_MIN)
+
+
+def test_no_partition_is_gone_while_the_mirror_of_the_cluster_is_empty() -> None:
+    """After a start, the specs of replicas may come long before the metadata if the Streaming Controller crashes."""
+    lines, marker = MarkerLines(Cluster()), _marker()
+    for now in (0.0, 1000.0):
+        assert lines.add(marker, now) is None
+        assert not lines.is_gone(marker, now)
 
 
 def test_a_partition_that_becomes_known_is_not_gone() -> None:

@@ -15,6 +15,7 @@ from tailrace.broker.transactions.common.marker_work import MarkerWork
 from tailrace.broker.transactions.hosting.marker_lines import UNKNOWN_SECONDS_MIN
 from tailrace.broker.transactions.hosting.marker_sender import FAILURES_TO_LOG, MarkerSender
 from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.coordinators import TRANSACTIONS_TOPIC
 from tailrace.cluster.specs import PartitionSpec, TopicPartition, TopicSpec
 from tailrace.protocol.apis import Api
 from tailrace.protocol.error_codes import ErrorCode
@@ -109,6 +110,7 @@ def _response(request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarke
 
 def _world(nursery: trio.Nursery) -> _World:
     world = _World()
+    world.put_topic(TRANSACTIONS_TOPIC, HERE)
     world.sender = MarkerSender(
         HERE,
         world.cluster,
