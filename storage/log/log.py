@@ -285,10 +285,13 @@ class Log:
         if last.attributes & CONTROL and control_kind(last, data, size - last.size) is ControlKind.BRIDGE:
             epochs.on_bridge(bridge_epoch(data, size - last.size), last.base_offset)
             self.segment_list.open.ends_with_bridge = True
-        for header in headers:
+        position = counted = 0
+        for place, header in enumerate(headers):
             if header.producer_id >= 0:
                 if header.attributes & TRANSACTIONAL:
-                    self.transactions.on_appended(self.producers, header, data, headers)
+                    position += sum(each.size for each in headers[counted:place])
+                    counted = place
+                    self.transactions.on_appended(self.producers, header, data, position)
                 elif header.base_sequence >= 0:
                     self.producers.on_appended(header)
         self.log_end = last.base_offset + last.last_offset_delta + 1

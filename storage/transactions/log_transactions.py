@@ -12,7 +12,6 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
-from itertools import takewhile
 from operator import attrgetter
 
 from msgspec.structs import replace
@@ -191,15 +190,12 @@ class LogTransactions:
 
     # changes
 
-    def on_appended(
-        self, producers: ProducerStates, header: BatchHeader, data: Buffer, headers: Sequence[BatchHeader]
-    ) -> None:
-        """Accounts for a batch of a transaction, or for a marker. `data` has the batches with all these headers."""
+    def on_appended(self, producers: ProducerStates, header: BatchHeader, data: Buffer, position: int) -> None:
+        """Accounts for a batch of a transaction, or for a marker, at this position in the data."""
         if not is_marker(header):
             if producers.on_transactional(header):
                 self._unstable[header.base_offset] = None
             return
-        position = sum(each.size for each in takewhile(lambda each: each is not header, headers))
         marker = marker_of(header, data, position)
         if marker is None:
             return

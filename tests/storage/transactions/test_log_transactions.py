@@ -5,6 +5,7 @@ from batch_samples import header_of
 from logs import log_at
 from simulation.files import SimulatedFiles
 
+from tailrace.protocol.batches.record_batch import BatchHeader
 from tailrace.protocol.batches.records import Record, build_batch
 from tailrace.protocol.batches.transaction_markers import marker_batch
 from tailrace.runtime.files import UnreadableError
@@ -91,6 +92,39 @@ async def test_a_transaction_that_stays_open_does_not_keep_all_that_follow_it(
     assert transactions.first_unstable(log.log_end - 1) == 0
     assert transactions.first_unstable(log.log_end) is None
     assert undecided > 0
+
+
+async def test_thousands_of_markers_are_appended_in_one_go() -> None:
+    """A follower that catches up gets them so. Each size is looked at once, however many markers there are."""
+    looked_at = 0
+
+    class Header(BatchHeader):
+        @property
+        def size(self) -> int:
+            nonlocal looked_at
+            looked_at += 1
+            return int(super().size)
+
+    log = log_at(SimulatedFiles(), DIRECTORY, LogConfig(), clean=True)
+    data, headers = bytearray(), []
+    for offset in range(0, 2000, 2):
+        batch = build_batch(
+            [Record(offset, 0, None, b"v")],
+            base_offset=offset,
+            leader_epoch=0,
+            producer_id=7,
+            producer_epoch=0,
+            base_sequence=offset // 2,
+            is_transactional=True,
+        )
+        marker = marker_batch(offset + 1, 0, 7, 0, is_commit=False, coordinator_epoch=1, now_ms=0)
+        for each in (batch, marker):
+            data += each
+            header = header_of(each)
+            headers.append(Header(*(getattr(header, name) for name in header.__struct_fields__)))
+    log.append_batches(bytes(data), headers)
+    assert len(log.transactions.aborted(0, 2000)) == 1000
+    assert looked_at < 10 * len(headers)
 
 
 async def test_redpanda_aborted_transactions_are_sorted_by_their_first_offsets() -> None:
