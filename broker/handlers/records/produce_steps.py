@@ -275,9 +275,15 @@ def _check_transaction(replica: Replica, header: BatchHeader, confirmed: Verific
     """Raises KafkaError unless the batch belongs to an open transaction, or may open it in this partition."""
     if is_in_transaction(replica.log.producers, header):
         return
-    if confirmed is not None and not confirmed.still_holds_for(replica):
+    if confirmed is None:
+        # The coordinator was asked about other partitions only: while it was, this one changed in such a way that it
+        # has to be asked now. The producer sends the batch again.
+        raise KafkaError(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition changed while the coordinator was asked about others"
+        )
+    if not confirmed.still_holds_for(replica):
         raise replica.not_leader()
-    if confirmed is None or confirmed.is_void:
+    if confirmed.is_void:
         raise KafkaError(
             ErrorCode.INVALID_TXN_STATE, f"producer {header.producer_id} has no transaction with this partition"
         )

@@ -234,6 +234,23 @@ async def test_a_confirmation_does_not_count_under_another_leader(autojump_clock
         assert bounds(running) == (0, 0)
 
 
+async def test_a_partition_that_was_not_ready_when_the_coordinator_was_asked_is_retried(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        await running.create("t", 2)
+        client, coordinators = await running.client(), with_coordinators(running)
+        coordinators.may_answer = trio.Event()
+        running.replica("t", 1).is_merging = True
+        await client.send(client.encode(ApiKey.PRODUCE, TV2, transactional(inside(b"a", 0), inside(b"b", 0))))
+        await trio.testing.wait_all_tasks_blocked()
+        running.replica("t", 1).is_merging = False
+        coordinators.may_answer.set()
+        response: ProduceResponse = await client.response()
+        codes = [each.error_code for each in response.responses[0].partition_responses]
+        assert codes == [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        *_, answer = await ask(client, transactional(None, inside(b"b", 0)), TV2)
+        assert answer.error_code == ErrorCode.NONE
+
+
 async def test_a_transaction_with_an_epoch_of_its_own_begins_at_sequence_0(autojump_clock: object) -> None:
     async with running_spu() as running:
         await running.create("t")
