@@ -24,7 +24,8 @@ from tailrace.controller.objects.objects import Partition, PartitionResolution, 
 from tailrace.controller.objects.objects import Spu as RegisteredSpu
 from tailrace.controller.state.object_codec import decode
 from tailrace.protocol.batches.record_batch import BatchHeader, iterate
-from tailrace.protocol.batches.records import read_records
+from tailrace.protocol.batches.records import Record, read_records
+from tailrace.protocol.batches.transaction_markers import marker_of
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import NO_EPOCH, SpuId
 from tailrace.protocol.internal.read_shelf import ReadShelfRequest
@@ -532,20 +533,38 @@ def _stamped_entries_of(replica: Replica, start: int, end: int) -> Iterator[tupl
 
 
 def contents_of(replica: Replica, start: int) -> Iterator[object]:
-    """Yields what must be the same in all replicas: all entries, or only those records that compaction must keep."""
+    """Yields what must be the same in all replicas: all entries, or only those records that compaction must keep.
+
+    Compaction removes records of aborted transactions sooner or later.
+    """
     log = replica.log
     if not replica.settings.log.compacts:
         yield from entries_of(replica, start, log.log_end)
         return
     newest: dict[bytes | None, tuple[int, bytes | None]] = {}
+    opened: dict[int, list[Record]] = {}
+    """The records of open transactions, by producer."""
+
+    def take(records: Iterable[Record]) -> None:
+        for each in records:
+            if each.key not in newest or newest[each.key][0] < each.offset:
+                newest[each.key] = each.offset, each.value
+
     offset = log.log_start
     while (found := log.read(offset, 1 << 20, log.log_end, at_least_one=True, passes_empty=True)) is not None:
         data = bytes(found.read())
         for position, header in iterate(data):
             offset = header.next_offset
-            if not header.is_control:
-                records = read_records(data[position : position + header.size])
-                newest.update((record.key, (record.offset, record.value)) for record in records)
+            marker = marker_of(header, data, position)
+            if marker is not None:
+                records = opened.pop(header.producer_id, [])
+                take(records if marker.is_commit else ())
+            elif not header.is_control:
+                records = list(read_records(data[position : position + header.size]))
+                if header.is_transactional:
+                    opened.setdefault(header.producer_id, []).extend(records)
+                else:
+                    take(records)
     yield from sorted((key, *rest) for key, rest in newest.items() if rest[1] is not None)
 
 

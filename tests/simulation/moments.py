@@ -7,8 +7,8 @@ PARTITION_CHANGE = "partition change"
 """An SC has stored a leader or a live replica set."""
 MOMENTS = ("join", "sync", "commit", "fetch", "leave")
 """The moments of a group's member."""
-TRANSACTION_MOMENTS = ("init", "add", "send", "send offsets", "end", "ended")
-"""The moments of a transactional producer."""
+TRANSACTION_MOMENTS = ("init", "add", "send", "send offsets", "end", "ended", "markers")
+"""The moments of a transactional producer; at the last one, a coordinator sends markers to another SPU."""
 
 
 class Moments:

@@ -144,7 +144,8 @@ class TransactionClient:
         self._sequences: dict[Partition, int] = {}
         self._added: set[Partition | str] = set()
         """The partitions and groups that were added to the transaction."""
-        self._connections: dict[int, WireClient] = {}
+        self._connections: dict[tuple[int, bool], WireClient] = {}
+        """The connections by SPU, for records and for everything else."""
         self._coordinators: dict[tuple[int, str], int] = {}
         self._leaders: dict[Partition, Leaders] = {}
         self._leading: dict[Partition, int] = {}
@@ -158,13 +159,14 @@ class TransactionClient:
             each.connection.close()
         self._connections.clear()
 
-    async def connected(self, spu: int) -> WireClient:
-        if spu not in self._connections:
-            self._connections[spu] = await self.client.connect(spu_address(spu))
-        return self._connections[spu]
+    async def connected(self, spu: int, *, for_records: bool = False) -> WireClient:
+        key = spu, for_records
+        if key not in self._connections:
+            self._connections[key] = await self.client.connect(spu_address(spu))
+        return self._connections[key]
 
     @contextmanager
-    def using(self, spu: int) -> Iterator[None]:
+    def using(self, spu: int, *, for_records: bool = False) -> Iterator[None]:
         """Drops the connection if the attempt fails, because responses may still be under way."""
         is_done = False
         try:
@@ -172,13 +174,13 @@ class TransactionClient:
             is_done = True
         finally:
             if not is_done:
-                self._drop(spu)
+                self._drop(spu, for_records)
 
-    def _drop(self, spu: int) -> None:
-        connected = self._connections.pop(spu, None)
+    def _drop(self, spu: int, for_records: bool) -> None:
+        connected = self._connections.pop((spu, for_records), None)
         if connected is None:
             return
-        if self.protocol.adds_partitions:
+        if self.protocol.adds_partitions and not for_records:
             connected.connection.reset()  # type: ignore[attr-defined]  # what was sent must not arrive unwatched
         connected.connection.close()
 
@@ -309,13 +311,15 @@ class TransactionClient:
         pending = [self._batch(partition, sends) for sends in batches]
         await self.add([partition])
         self._moments.reach("send")
+        if self.chance.random() < self._scenario.strays / 2:
+            await self._give_up(partition, pending[0])
 
         async def attempt() -> None:
             leader = await self.leader(partition)
             is_done = False
             try:
-                with self.using(leader):
-                    connected = await self.connected(leader)
+                with self.using(leader, for_records=True):
+                    connected = await self.connected(leader, for_records=True)
                     for batch in pending:
                         request = self._produce_request(partition, batch)
                         with trio.fail_after(1.0):
@@ -337,6 +341,23 @@ class TransactionClient:
         except AbortableError:
             self.needs_new_epoch = True
             raise
+
+    async def _give_up(self, partition: Partition, batch: Batch) -> None:
+        """Gives a batch up, as after its delivery timeout. It arrives nevertheless, later, perhaps after the abort."""
+        async with self.client.trying():
+            leader = await self.leader(partition)
+            with self.using(leader, for_records=True):
+                connected = await self.connected(leader, for_records=True)
+            del self._connections[leader, True]
+            self._strays.start_soon(self._stray_batch, connected, self._produce_request(partition, batch))
+        self.needs_new_epoch = True
+        raise AbortableError("a batch was given up")
+
+    async def _stray_batch(self, connected: WireClient, request: ProduceRequest) -> None:
+        await trio.sleep(self.chance.choice((0.02, 0.2, 1.0)) * self.chance.random())
+        async with self.client.trying():
+            await self.client.ask(connected, ApiKey.PRODUCE, self.protocol.produce, request)
+        connected.connection.close()
 
     def _batch(self, partition: Partition, sends: list[Send]) -> Batch:
         sequence = self._sequences.get(partition, 0)
@@ -457,7 +478,7 @@ class TransactionClient:
         spu = await self.coordinator(TRANSACTION_KEYS, self.transactional_id)
         with self.using(spu):
             connected = await self.connected(spu)
-        del self._connections[spu]
+        del self._connections[spu, False]
         self._strays.start_soon(self._stray, spu, connected, request, self._tenure_of(spu))
 
     async def _stray(self, spu: int, connected: WireClient, request: EndTxnRequest, tenure: object) -> None:

@@ -27,6 +27,24 @@ WAIT_SECONDS_MAX = 1.0
 """How long a fault waits for a producer to reach its moment; after that, any moment is right."""
 TOPICS = {"transaction_coordinator": TRANSACTIONS_TOPIC, "offset_keeper": GROUPS_TOPIC, "writer": "payments"}
 """Who is harmed: the leader of a partition of this topic."""
+ENDS = ("end", "ended", "markers", "markers")
+"""The moments at which decisions and markers are on their way."""
+
+
+async def strand(context: FaultContext, fault: Fault) -> None:
+    """Keeps one other SPU from hearing of an SPU, which is killed soon. What is under way arrives later."""
+    number, machine = context.spu(fault)
+    chance, internet = Random(fault.seed), context.world.internet
+    other = context.world.spus[chance.choice([each for each in sorted(context.world.spus) if each != number])]
+    internet.block(machine.host, other.host)
+    await context.last(chance.choice((0.05, 0.3)) * chance.uniform(0.2, 1.5))
+    if not context.is_over.is_set():
+        context.world.kill(machine)
+        await context.last(fault.seconds)
+    internet.unblock(machine.host, other.host)
+    context.world.start_spu(number)
+
+
 HARMS: dict[str, tuple[float, Callable[[FaultContext, Fault], Awaitable[None]]]] = {
     "kill": (4, kill_spu),
     "kill_in_a_write": (2, kill_spu_in_a_write),
@@ -36,6 +54,7 @@ HARMS: dict[str, tuple[float, Callable[[FaultContext, Fault], Awaitable[None]]]]
     "freeze": (2, freeze),
     "cut_off": (3, cut_off),
     "cut_from_spus": (3, cut_from_spus),
+    "strand": (4, strand),
 }
 WEIGHTS = {"transaction_coordinator": 1.0, "offset_keeper": 0.3, "writer": 0.6}
 
@@ -46,7 +65,7 @@ async def harm_a_leader(
     """Harms an SPU that leads a partition of the topic, when a producer reaches some moment."""
     chance = Random(fault.seed)
     with trio.move_on_after(WAIT_SECONDS_MAX):
-        await context.moments.wait(chance.choice(TRANSACTION_MOMENTS))
+        await context.moments.wait(chance.choice(ENDS if harm in (strand, lose_power) else TRANSACTION_MOMENTS))
     await context.last(chance.choice((0.0, 0.002, 0.02, 0.1)) * chance.random())
     if not context.is_over.is_set():
         await harm(context, replace(fault, target=_leader(context, topic, fault.target)))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import trio
 from simulation.determinism import random_of
 from simulation.faults import Catalogue
+from simulation.faulty_network import SimulatedConnection
 from simulation.group_faults import GROUP_CATALOGUE
 from simulation.mover import Mover
 from simulation.outages import OUTAGES
@@ -12,6 +13,7 @@ from simulation.simulation import Outcome, Run, SimulationError, simulate
 from simulation.world import Print
 
 from tailrace.cluster.coordinators import TRANSACTIONS_TOPIC
+from tailrace.protocol.apis import ApiKey
 
 from . import checker, transaction_history
 from .plain_writer import PlainWriter
@@ -22,6 +24,8 @@ from .transaction_scenario import GROUP, PAYMENTS, RECEIPTS, TransactionScenario
 from .transactional_id import TransactionalId
 
 FINAL_SECONDS_MAX = 30.0
+MARKERS_KEY = ApiKey.WRITE_TXN_MARKERS.to_bytes(2, "big")
+"""The beginning of a request that writes markers, after its size."""
 
 
 def simulate_transactions(scenario: TransactionScenario, show: Print | None = None) -> Outcome:
@@ -47,6 +51,11 @@ class TransactionRun(Run):
         await super()._create_topic()
         await self._create(PAYMENTS, self.scenario.payments)
         await self._create(RECEIPTS, self.scenario.receipts)
+
+    def _look_at_sent(self, connection: SimulatedConnection, data: bytes) -> None:
+        super()._look_at_sent(connection, data)
+        if data[4:6] == MARKERS_KEY and connection.local.host.startswith("spu-"):
+            self.faults.moments.reach("markers")
 
     # load
 

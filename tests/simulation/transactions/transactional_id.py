@@ -42,6 +42,9 @@ from .transaction_scenario import GROUP, TransactionScenario
 
 OFFSET_FETCH_VERSION = 9
 PROCESSES_MAX = 1000
+TRANSACTIONS_MAX = 1000
+ABANDONED_SECONDS_MAX = 3.0
+"""The longest timeout of transactions that nobody else ends."""
 OFFSET_PATIENCE_SECONDS = 12.0
 """How long a processor waits until the offset of its group is stable; a transaction of its predecessor may be open."""
 
@@ -77,6 +80,13 @@ class TransactionalId:
         self._chance = random_of(world.seed, name)
         self._protocol = SECOND if self._chance.random() < scenario.second_protocol else FIRST
         self._has_zombies = self._chance.random() < 0.6
+        self._timeouts = scenario.timeout_seconds
+        self._is_abandoned = consumed is None and self._chance.random() < 0.4
+        """Whether its last process is killed when the load settles, so that only a timeout ends its transaction."""
+        short = [each for each in self._timeouts if each <= ABANDONED_SECONDS_MAX]
+        self._is_abandoned &= bool(short)
+        if self._is_abandoned:
+            self._timeouts, self.left = tuple(short), TRANSACTIONS_MAX
         self._values = 0
 
     def value(self) -> bytes:
@@ -87,6 +97,8 @@ class TransactionalId:
     async def run(self) -> None:
         """Runs processes, one after the other, until one has ended well while the load settles."""
         async with trio.open_nursery() as nursery:
+            if self._is_abandoned:
+                nursery.start_soon(self._abandon, nursery.cancel_scope)
             for number in range(PROCESSES_MAX):
                 client = self._client(number)
                 process = _Process(client, self)
@@ -107,6 +119,11 @@ class TransactionalId:
                     return
                 await self._pause(self._chance.choice((0.05, 0.3, 1.0)) * self._chance.random())
 
+    async def _abandon(self, scope: trio.CancelScope) -> None:
+        await self.is_settling.wait()
+        self.is_done = True
+        scope.cancel()
+
     async def read_final_offset(self) -> int:
         """Returns what the group has committed in the end."""
         return await _Process(self._client(PROCESSES_MAX), self).committed_offset()
@@ -124,7 +141,7 @@ class TransactionalId:
             f"{self.name}-{number}",
             self.name,
             self._protocol,
-            self._chance.choice(self.scenario.timeout_seconds),
+            self._chance.choice(self._timeouts),
             self.history,
             self._moments,
             random_of(self.world.seed, self.name, number),
