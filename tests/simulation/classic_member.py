@@ -150,7 +150,7 @@ class ClassicMember:
             self.client.member_id,
             self.client.instance_id,
             "consumer",
-            [JoinGroupRequestProtocol(_PROTOCOL, _encoded(subscription))],
+            [JoinGroupRequestProtocol(_PROTOCOL, encoded(subscription))],
             "simulated",
         )
         began = trio.current_time()
@@ -190,7 +190,7 @@ class ClassicMember:
             more_seconds=self._group.timeouts.rebalance_seconds,
         )
         self.client.check(response.error_code)
-        partitions = _partitions_of(response.assignment)
+        partitions = partitions_of(response.assignment)
         now = trio.current_time()
         if self._group.is_mixed:
             self._report_owned(joined.generation_id, partitions, now)
@@ -219,7 +219,7 @@ class ClassicMember:
         self._group.generations.on_planned(joined.generation_id, plan)
         return [
             SyncGroupRequestAssignment(
-                member_id, _encoded(ConsumerProtocolAssignment([TopicPartition(self._group.topic, share)]))
+                member_id, encoded(ConsumerProtocolAssignment([TopicPartition(self._group.topic, share)]))
             )
             for (_, member_id), share in zip(members, shares, strict=True)
         ]
@@ -260,11 +260,11 @@ class ClassicMember:
             pass  # the group need not know, because the member has left anyway
 
 
-def _encoded(message: object) -> bytes:
+def encoded(message: object) -> bytes:
     return _VERSION.pack(CONSUMER_PROTOCOL_VERSION) + encode_whole(message, CONSUMER_PROTOCOL_VERSION)
 
 
-def _partitions_of(assignment: bytes) -> frozenset[int]:
+def partitions_of(assignment: bytes) -> frozenset[int]:
     if not assignment:
         return frozenset()
     found = decode(ConsumerProtocolAssignment, CONSUMER_PROTOCOL_VERSION, assignment, _VERSION.size)

@@ -10,6 +10,8 @@ from msgspec.structs import replace
 from simulation.planted_group_bugs import responds_before_it_is_committed
 
 from tailrace.broker.coordination.pending_records import PendingRecords
+from tailrace.broker.groups.classic.classic_group import ClassicGroup
+from tailrace.broker.groups.offsets.offset_fetching import FetchableOffsets
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.transactions.common.transaction_status import State
 from tailrace.broker.transactions.coordinator import transaction_coordinator, transaction_state
@@ -27,28 +29,6 @@ Patch = pytest.MonkeyPatch
 
 
 # coordinators
-
-
-def sends_markers_before_the_decision_is_committed(patch: Patch) -> None:
-    def write(self: TransactionTable, entry: TransactionalId, moment: Any) -> None:
-        entry.unwritten = set(entry.transaction.partitions)
-        if entry.unwritten:
-            self._send(entry.transactional_id, entry.transaction, moment)
-        else:
-            self._complete(entry, moment)
-
-    patch.setattr(TransactionTable, "_write_markers", write)
-
-
-def completes_when_one_partition_has_its_marker(patch: Patch) -> None:
-    """Completes a transaction before all of its partitions have their markers, which may end the next one there."""
-
-    def on_written(self: TransactionTable, entry: TransactionalId, partitions: Any, moment: Any) -> bool:
-        entry.unwritten.clear()
-        return original(self, entry, partitions, moment)
-
-    original = TransactionTable.on_written
-    patch.setattr(TransactionTable, "on_written", on_written)
 
 
 def sends_no_markers_again_after_a_load(patch: Patch) -> None:
@@ -146,16 +126,6 @@ def adds_no_partitions_for_the_second_protocol(patch: Patch) -> None:
     patch.setattr(TransactionCoordination, "add_partitions", add)
 
 
-def accepts_markers_of_earlier_coordinators(patch: Patch) -> None:
-    def check(
-        self: ProducerStates, producer_id: int, producer_epoch: int, coordinator_epoch: int, version: int
-    ) -> bool:
-        return original(self, producer_id, producer_epoch, 1 << 30, version)
-
-    original = ProducerStates.check_marker
-    patch.setattr(ProducerStates, "check_marker", check)
-
-
 def loses_open_transactions_at_a_start(patch: Patch) -> None:
     def restore(cls: Any, snapshot: bytes) -> ProducerStates | None:
         states = original(snapshot)
@@ -212,6 +182,19 @@ def loses_pending_offsets_at_a_load(patch: Patch) -> None:
     patch.setattr(PendingRecords, "__iter__", lambda self: iter(()))
 
 
+def reports_offsets_although_others_are_pending(patch: Patch) -> None:
+    patch.setattr(FetchableOffsets, "is_unstable", lambda self, *place: False)
+
+
+def accepts_offsets_of_earlier_generations(patch: Patch) -> None:
+    def check(self: ClassicGroup, *identity: Any, transactional: bool = False, **more: Any) -> None:
+        if not transactional:
+            original(self, *identity, transactional=transactional, **more)
+
+    original = ClassicGroup.check_commit
+    patch.setattr(ClassicGroup, "check_commit", check)
+
+
 MOVING = (
     "kill_transaction_coordinator",
     "restart_transaction_coordinator",
@@ -230,6 +213,7 @@ class PlantedTransactionBug(Struct, frozen=True):
     is_synced: bool = False
     """Whether everything is synced before it is acknowledged, by slow disks."""
     has_processors: bool | None = None
+    has_members: bool = False
     second_protocol: float | None = None
     """The share of TV2, or None for the seed's choice."""
     strays: float | None = None
@@ -248,6 +232,7 @@ class PlantedTransactionBug(Struct, frozen=True):
                 scenario = replace(scenario, topic=topic, broker=broker, sync_seconds=0.1)
             chosen = {
                 "has_processors": self.has_processors,
+                "has_members": self.has_members,
                 "second_protocol": self.second_protocol,
                 "strays": self.strays,
                 "timeout_seconds": self.timeout_seconds,
@@ -259,21 +244,10 @@ class PlantedTransactionBug(Struct, frozen=True):
         return self.plant.__name__
 
 
-STRANDING = ("strand_transaction_coordinator",)
 LOSING = ("lose_power_transaction_coordinator", "lose_power_writer")
 
 TRANSACTION_BUGS = (
-    PlantedTransactionBug(responds_before_it_is_committed, MOVING),
-    PlantedTransactionBug(
-        sends_markers_before_the_decision_is_committed,
-        LOSING,
-        replicas=1,
-        is_synced=True,
-        timeout_seconds=(0.4, 1.0),
-    ),
-    PlantedTransactionBug(
-        completes_when_one_partition_has_its_marker, (*MOVING_WRITERS, *STRANDING), second_protocol=0.0
-    ),
+    PlantedTransactionBug(responds_before_it_is_committed, MOVING, first_seed=5),
     PlantedTransactionBug(sends_no_markers_again_after_a_load, MOVING),
     PlantedTransactionBug(keeps_added_partitions_only_in_memory, MOVING),
     PlantedTransactionBug(forgets_the_timeout_after_a_load, MOVING, timeout_seconds=(1.0, 3.0)),
@@ -281,15 +255,20 @@ TRANSACTION_BUGS = (
     PlantedTransactionBug(tells_that_an_aborted_transaction_is_committed, timeout_seconds=(0.4, 1.0)),
     PlantedTransactionBug(ends_transactions_by_requests_of_older_connections, (), strays=0.5, second_protocol=0.0),
     PlantedTransactionBug(keeps_the_epoch_in_the_second_protocol, (), strays=0.5, second_protocol=1.0),
-    PlantedTransactionBug(acknowledges_markers_before_they_are_committed, LOSING, replicas=1, is_synced=True),
+    PlantedTransactionBug(
+        acknowledges_markers_before_they_are_committed, LOSING, replicas=1, is_synced=True, first_seed=10
+    ),
     PlantedTransactionBug(appends_batches_without_asking_the_coordinator, (), second_protocol=0.0, strays=0.3),
     PlantedTransactionBug(adds_no_partitions_for_the_second_protocol, (), second_protocol=1.0),
-    PlantedTransactionBug(accepts_markers_of_earlier_coordinators, STRANDING, second_protocol=0.0),
-    PlantedTransactionBug(loses_open_transactions_at_a_start, MOVING_WRITERS),
+    PlantedTransactionBug(loses_open_transactions_at_a_start, MOVING_WRITERS, first_seed=3),
     PlantedTransactionBug(shows_open_transactions_to_committed_readers, ()),
     PlantedTransactionBug(shows_open_transactions_on_followers, ()),
     PlantedTransactionBug(lists_no_aborted_transactions_of_the_open_segment, ()),
     PlantedTransactionBug(looks_for_aborted_transactions_up_to_a_relative_end, ()),
     PlantedTransactionBug(applies_offsets_of_aborted_transactions, (), has_processors=True),
     PlantedTransactionBug(loses_pending_offsets_at_a_load, MOVING_KEEPERS, has_processors=True),
+    PlantedTransactionBug(
+        reports_offsets_although_others_are_pending, (), has_processors=True, has_members=True, first_seed=2
+    ),
+    PlantedTransactionBug(accepts_offsets_of_earlier_generations, (), has_processors=True, has_members=True),
 )

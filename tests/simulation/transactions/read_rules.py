@@ -178,23 +178,27 @@ def _open_sends(history: TransactionHistory) -> Iterator[tuple[Send, Transaction
     certainly open: nobody had asked to end it, and neither its time-out nor another process can have ended it."""
     for transaction in history.transactions():
         producer = transaction.producer
-        until = min(
-            transaction.end_began,
-            transaction.expires,
-            *(
-                other.init_began
-                for other in history.producers
-                if other is not producer
-                and other.transactional_id == producer.transactional_id
-                and other.init_began >= producer.init_began
-            ),
-            math.inf,
-        )
+        until = min(transaction.end_began, transaction.expires, _fenced_at_the_earliest(history, producer))
         partitions: set[Partition] = set()
         for send in transaction.sends:
             if send.outcome is Outcome.OK and send.partition not in partitions:
                 partitions.add(send.partition)
                 yield send, transaction, until
+
+
+def _fenced_at_the_earliest(history: TransactionHistory, producer: Producer) -> float:
+    """Returns the time before which no other process of the transactional id can have ended this one's transactions.
+
+    If both were initialized at the same time, nobody can tell which of them is the later one.
+    """
+    others = [
+        each
+        for each in history.producers
+        if each is not producer and each.transactional_id == producer.transactional_id is not None
+    ]
+    if any(each.init_began < producer.init_ended <= each.init_ended for each in others):
+        return -math.inf
+    return min((each.init_began for each in others if each.init_began >= producer.init_ended), default=math.inf)
 
 
 def _owners(history: TransactionHistory) -> Mapping[bytes, Owner]:

@@ -71,8 +71,8 @@ ELSEWHERE = frozenset(
 """Errors after which another SPU, or the same one a little later, can serve the request."""
 FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
 WRONG_STATE = frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE})
-REMOVED = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID})
-"""Errors for a member that its group has removed."""
+REMOVED = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS})
+"""Errors for a member that its group has removed, or that has to join again."""
 
 
 class FencedError(Exception):
@@ -203,13 +203,16 @@ class TransactionClient:
             self._coordinators[kind, key] = response.coordinators[0].node_id
         return self._coordinators[kind, key]
 
-    async def ask_coordinator(self, kind: int, key: str, api: ApiKey, version: int, request: object) -> Any:
+    async def ask_coordinator(
+        self, kind: int, key: str, api: ApiKey, version: int, request: object, *, more_seconds: float = 0.0
+    ) -> Any:
         """Asks once; the next attempt finds the coordinator again if this one fails."""
         spu = await self.coordinator(kind, key)
         is_done = False
         try:
             with self.using(spu):
-                response = await self.client.ask(await self.connected(spu), api, version, request)
+                connected = await self.connected(spu)
+                response = await self.client.ask(connected, api, version, request, more_seconds=more_seconds)
             is_done = True
         finally:
             if not is_done:

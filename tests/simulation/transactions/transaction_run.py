@@ -65,7 +65,8 @@ class TransactionRun(Run):
         receipts = [Partition(RECEIPTS, number) for number in range(scenario.receipts)]
         self.ids = [self._id(f"payer-{number}", payments, nursery) for number in range(scenario.ids)]
         for number, each in enumerate(payments if scenario.has_processors else ()):
-            self.ids.append(self._id(f"cashier-{number}", receipts, nursery, each))
+            consumed = payments if scenario.has_members else [each]
+            self.ids.append(self._id(f"cashier-{number}", receipts, nursery, consumed))
         self.writers = [PlainWriter(self.world, f"plain-{each}", each, self.history) for each in payments]
         for actor in (*self.ids, *self.writers):
             nursery.start_soon(actor.run)
@@ -77,10 +78,19 @@ class TransactionRun(Run):
         await super()._work(nursery)
 
     def _id(
-        self, name: str, outputs: list[Partition], nursery: trio.Nursery, consumed: Partition | None = None
+        self, name: str, outputs: list[Partition], nursery: trio.Nursery, consumed: Sequence[Partition] = ()
     ) -> TransactionalId:
-        moments = self.faults.moments
-        return TransactionalId(self.world, name, outputs, self.history, moments, self.scenario, nursery, consumed)
+        return TransactionalId(
+            self.world,
+            name,
+            outputs,
+            self.history,
+            self.faults.moments,
+            self.scenario,
+            nursery,
+            consumed,
+            is_member=self.scenario.has_members and bool(consumed),
+        )
 
     def _reader(
         self, name: str, partition: Partition, reads_committed: bool, *, anywhere: bool = False
@@ -133,8 +143,8 @@ class TransactionRun(Run):
                 for number in range(count):
                     await self._read_finally(Partition(topic, number))
             for each in self.ids:
-                if each.consumed is not None:
-                    self.history.final_offsets[GROUP, each.consumed] = await each.read_final_offset()
+                for partition in each.consumed:
+                    self.history.final_offsets[GROUP, partition] = await each.read_final_offset(partition)
         if reading.cancelled_caught:
             raise SimulationError("the final logs cannot be read")
         self.outcome.acknowledged += sum(

@@ -24,6 +24,8 @@ class TransactionScenario(Scenario, frozen=True, kw_only=True):
     """How many partitions the topic of outputs has."""
     has_processors: bool = True
     """Whether payments are consumed, and receipts produced."""
+    has_members: bool = False
+    """Whether the processors are members of a group, whose generations fence them, and not their transactional ids."""
     second_protocol: float = 0.5
     """The share of transactional ids whose producers speak TV2."""
     timeout_seconds: tuple[float, ...] = (1.0, 3.0, 30.0)
@@ -54,6 +56,7 @@ class TransactionScenario(Scenario, frozen=True, kw_only=True):
 
     def describe(self) -> str:
         processors = "payments are processed; " * self.has_processors
+        processors += "by members of a group; " * (self.has_processors and self.has_members)
         return (
             f"{super().describe()}; {self.ids} transactional ids, {self.second_protocol:g} of them TV2; {processors}"
             f"{self.receipts} partitions of receipts"
@@ -80,6 +83,8 @@ def transaction_scenario_of(
     broker = {
         "offsets.topic.num.partitions": "1",
         "offsets.topic.replication.factor": str(replicas),
+        "group.min.session.timeout.ms": "100",
+        "group.initial.rebalance.delay.ms": "0",
         "transaction.state.log.num.partitions": str(chance.choice((1, 2))),
         "transaction.state.log.replication.factor": str(replicas),
         "transaction.state.log.min.isr": "1",
@@ -126,4 +131,5 @@ def transaction_scenario_of(
         second_protocol=chance.choice((0.0, 0.5, 0.5, 1.0)),
         timeout_seconds=chance.choice(((1.0, 3.0, 30.0), (30.0,), (0.4, 1.0))),
         strays=chance.choice((0.0, 0.1, 0.3)),
+        has_members=chance.random() < 0.5,
     )

@@ -1,5 +1,6 @@
 """A transactional id in a simulation: its processes follow each other, and some continue beside their successors."""
 
+from collections.abc import Sequence
 from math import inf
 
 import trio
@@ -16,6 +17,7 @@ from tailrace.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 
+from .group_membership import NO_GENERATION, SESSION_SECONDS, GroupMembership
 from .transaction_client import (
     FIRST,
     GROUP_KEYS,
@@ -46,7 +48,7 @@ TRANSACTIONS_MAX = 1000
 ABANDONED_SECONDS_MAX = 3.0
 """The longest timeout of transactions that nobody else ends."""
 OFFSET_PATIENCE_SECONDS = 12.0
-"""How long a processor waits until the offset of its group is stable; a transaction of its predecessor may be open."""
+"""How long the last reader of offsets waits for them."""
 
 
 class TransactionalId:
@@ -61,14 +63,18 @@ class TransactionalId:
         moments: Moments,
         scenario: TransactionScenario,
         strays: trio.Nursery,
-        consumed: Partition | None = None,
+        consumed: Sequence[Partition] = (),
+        *,
+        is_member: bool = False,
     ) -> None:
+        """Makes the actor. With `is_member`, its processes are members of a group, which assigns `consumed`."""
         self.name = name
         self.world = world
         self.outputs = outputs
         self.history = history
         self.scenario = scenario
         self.consumed = consumed
+        self.is_member = is_member
         self.left = scenario.transactions
         """How many transactions are still to be begun before the load settles."""
         self.is_settling = trio.Event()
@@ -81,7 +87,7 @@ class TransactionalId:
         self._protocol = SECOND if self._chance.random() < scenario.second_protocol else FIRST
         self._has_zombies = self._chance.random() < 0.6
         self._timeouts = scenario.timeout_seconds
-        self._is_abandoned = consumed is None and self._chance.random() < 0.4
+        self._is_abandoned = not consumed and self._chance.random() < 0.4
         """Whether its last process is killed when the load settles, so that only a timeout ends its transaction."""
         short = [each for each in self._timeouts if each <= ABANDONED_SECONDS_MAX]
         self._is_abandoned &= bool(short)
@@ -124,9 +130,10 @@ class TransactionalId:
         self.is_done = True
         scope.cancel()
 
-    async def read_final_offset(self) -> int:
-        """Returns what the group has committed in the end."""
-        return await _Process(self._client(PROCESSES_MAX), self).committed_offset()
+    async def read_final_offset(self, partition: Partition) -> int:
+        """Returns what the group has committed for a partition in the end."""
+        client = self._client(PROCESSES_MAX)
+        return await client.persist(lambda: _Process(client, self).fetch_offset(partition), OFFSET_PATIENCE_SECONDS)
 
     async def _pause(self, seconds: float) -> None:
         if self.is_settling.is_set():
@@ -159,13 +166,14 @@ class _Process:
         self._client = client
         self._owner = owner
         self._chance = client.chance
-        self._reader: TransactionReader | None = None
+        self._readers: dict[Partition, TransactionReader] = {}
+        """The readers of the assigned partitions, which continue after what the group has committed."""
+        self._membership = GroupMembership(client, owner.consumed) if owner.is_member else None
+        self._generation = NO_GENERATION
 
     async def run(self) -> None:
         try:
             await self._client.init()
-            if self._owner.consumed is not None:
-                await self._find_position()
             while not self._should_end():
                 await self._work()
             self.has_ended_well, self.reason = True, "it ended well"
@@ -175,34 +183,43 @@ class _Process:
             self._client.close()
 
     def _should_end(self) -> bool:
-        if self._owner.consumed is None or self._reader is None:
+        if not self._owner.is_settling.is_set() or not self._owner.consumed:
             return self._owner.is_settling.is_set()
-        return self._owner.is_settling.is_set() and self._reader.is_at_end
+        if self._membership is not None and self._generation == NO_GENERATION:
+            return False
+        readers = [self._readers.get(each) for each in self._assigned]
+        return all(each is not None and each.is_at_end for each in readers)
+
+    @property
+    def _assigned(self) -> Sequence[Partition]:
+        return self._owner.consumed if self._membership is None else self._membership.partitions
 
     async def _work(self) -> None:
         """Does the work of one transaction, and aborts the transaction if it must."""
-        if self._owner.consumed is None and (self._owner.left <= 0 or self._chance.random() < 0.3):
+        if not self._owner.consumed and (self._owner.left <= 0 or self._chance.random() < 0.3):
             with trio.move_on_after(0.5 * self._chance.random() if self._owner.left > 0 else inf):
                 await self._owner.is_settling.wait()
                 return
         transaction: Transaction | None = None
         try:
-            if self._owner.consumed is None:
+            if not self._owner.consumed:
                 self._owner.left -= 1
                 transaction = self._client.begin()
                 await self._write(transaction)
             else:
-                records = await self._consume()
-                if not records:
+                reader, records = await self._consume()
+                if reader is None or not records:
                     return
                 transaction = self._client.begin()
-                await self._process(transaction, records)
-            await self._client.end(transaction, is_commit=self._chance.random() < 0.75)
+                await self._process(transaction, reader, records)
+            await self._client.end(
+                transaction, is_commit=self._owner.is_settling.is_set() or self._chance.random() < 0.75
+            )
         except AbortableError:
             assert transaction is not None
             await self._abort(transaction)
-        if self._reader is not None and transaction.fate is not Fate.COMMITTED:
-            await self._find_position()
+        if transaction.fate is not Fate.COMMITTED:
+            self._readers.clear()
 
     async def _abort(self, transaction: Transaction) -> None:
         await self._client.end(transaction, is_commit=False)
@@ -228,32 +245,37 @@ class _Process:
 
     # consume, process, produce
 
-    async def _find_position(self) -> None:
-        """Continues after what the group has committed."""
-        offset = await self.committed_offset()
-        consumed = self._owner.consumed
-        assert consumed is not None
-        if self._reader is None:
-            reader = Reader(f"{self._client.name} as a reader", True)
-            self._owner.history.readers.append(reader)
-            self._reader = TransactionReader(
-                self._owner.world,
-                self._client.name,
-                consumed,
-                reader,
-                self._chance,
-                start=max(offset, 0),
-                reads_anywhere=self._chance.random() < 0.4,
-            )
-        else:
-            self._reader.seek(max(offset, 0))
+    async def _consume(self) -> tuple[TransactionReader | None, list[Record]]:
+        """Returns new records of an assigned partition, and their reader."""
+        async with self._client.client.trying():
+            if self._membership is not None:
+                await self._membership.refresh()
+                if self._membership.generation != self._generation:
+                    self._generation = self._membership.generation
+                    self._readers.clear()
+            if not self._assigned:
+                raise RetryError("no partition is assigned")
+            partition = self._chance.choice(self._assigned)
+            if partition not in self._readers:
+                self._readers[partition] = self._reader(partition, await self.fetch_offset(partition))
+            return self._readers[partition], await self._readers[partition].poll_once()
+        return None, []
 
-    async def committed_offset(self) -> int:
-        return await self._client.persist(self._fetch_offset, OFFSET_PATIENCE_SECONDS)
+    def _reader(self, partition: Partition, offset: int) -> TransactionReader:
+        reader = Reader(f"{self._client.name} as a reader of {partition}", True)
+        self._owner.history.readers.append(reader)
+        return TransactionReader(
+            self._owner.world,
+            self._client.name,
+            partition,
+            reader,
+            self._chance,
+            start=max(offset, 0),
+            reads_anywhere=self._chance.random() < 0.4,
+        )
 
-    async def _fetch_offset(self) -> int:
-        partition = self._owner.consumed
-        assert partition is not None
+    async def fetch_offset(self, partition: Partition) -> int:
+        """Asks once for the offset that the group has committed. Raises RetryError if it is not stable."""
         topic = OffsetFetchRequestTopics(partition.topic, partition_indexes=[partition.number])
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(GROUP, topics=[topic])], require_stable=True)
         began = trio.current_time()
@@ -271,26 +293,30 @@ class _Process:
         self._owner.history.offset_reads.append(OffsetRead(GROUP, partition, offset, began, trio.current_time()))
         return offset
 
-    async def _consume(self) -> list[Record]:
-        assert self._reader is not None
-        async with self._reader.client.trying():
-            return await self._reader.poll_once()
-        return []
-
-    async def _process(self, transaction: Transaction, records: list[Record]) -> None:
-        consumed = self._owner.consumed
-        assert consumed is not None
-        assert self._reader is not None
+    async def _process(self, transaction: Transaction, reader: TransactionReader, records: list[Record]) -> None:
         outputs: dict[Partition, list[Send]] = {}
         for record in records:
             output = self._chance.choice(self._owner.outputs)
-            source = Source(GROUP, consumed, record.offset)
+            source = Source(GROUP, reader.partition, record.offset)
             send = Send(output, self._owner.value(), trio.current_time(), source=source)
             outputs.setdefault(output, []).append(send)
         offsets_first = self._chance.random() < 0.2
         if offsets_first:
-            await self._client.send_offsets(transaction, GROUP, {consumed: self._reader.offset})
+            await self._send_offsets(transaction, reader)
         for output, sends in outputs.items():
             await self._client.send(transaction, output, [sends])
+        await self._stall()
         if not offsets_first:
-            await self._client.send_offsets(transaction, GROUP, {consumed: self._reader.offset})
+            await self._send_offsets(transaction, reader)
+        await self._stall()
+
+    async def _stall(self) -> None:
+        """Makes a member silent now and then, perhaps for so long that others continue without it."""
+        if self._membership is not None and not self._owner.is_settling.is_set() and self._chance.random() < 0.1:
+            await trio.sleep(SESSION_SECONDS * self._chance.uniform(0.5, 2))
+
+    async def _send_offsets(self, transaction: Transaction, reader: TransactionReader) -> None:
+        membership = self._membership
+        member_id = "" if membership is None else membership.member_id
+        offsets = {reader.partition: reader.offset}
+        await self._client.send_offsets(transaction, GROUP, offsets, generation=self._generation, member_id=member_id)
