@@ -175,10 +175,9 @@ def _skipped(
 
 def _open_sends(history: TransactionHistory) -> Iterator[tuple[Send, Transaction, float]]:
     """Yields the first acknowledged record of each transaction in each partition, and until when the transaction was
-    certainly open: nobody had asked to end it, and neither its time-out nor another process can have ended it."""
+    certainly open: nobody had asked to end it, and neither its time-out nor an InitProducerId can have ended it."""
     for transaction in history.transactions():
-        producer = transaction.producer
-        until = min(transaction.end_began, transaction.expires, _fenced_at_the_earliest(history, producer))
+        until = min(transaction.end_began, transaction.expires, _init_may_end(history, transaction))
         partitions: set[Partition] = set()
         for send in transaction.sends:
             if send.outcome is Outcome.OK and send.partition not in partitions:
@@ -186,19 +185,22 @@ def _open_sends(history: TransactionHistory) -> Iterator[tuple[Send, Transaction
                 yield send, transaction, until
 
 
-def _fenced_at_the_earliest(history: TransactionHistory, producer: Producer) -> float:
-    """Returns the time before which no other process of the transactional id can have ended this one's transactions.
+def _init_may_end(history: TransactionHistory, transaction: Transaction) -> float:
+    """Returns from when on an InitProducerId may have aborted the transaction.
 
-    If both were initialized at the same time, nobody can tell which of them is the later one.
+    One that began earlier may take effect later, and so may a repeated one of its own process.
     """
-    others = [
-        each
-        for each in history.producers
-        if each is not producer and each.transactional_id == producer.transactional_id is not None
-    ]
-    if any(each.init_began < producer.init_ended <= each.init_ended for each in others):
-        return -math.inf
-    return min((each.init_began for each in others if each.init_began >= producer.init_ended), default=math.inf)
+    if any(each.is_commit and each.outcome is Outcome.OK for each in transaction.endings):
+        return math.inf  # nobody commits what an InitProducerId has aborted
+    return min(
+        (
+            producer.init_began
+            for producer in history.producers
+            if producer.transactional_id == transaction.producer.transactional_id
+            and producer.init_is_over > transaction.began
+        ),
+        default=math.inf,
+    )
 
 
 def _owners(history: TransactionHistory) -> Mapping[bytes, Owner]:

@@ -49,8 +49,8 @@ class Small:
     """
 
     def __init__(self) -> None:
-        self.producer = Producer("p-1", "id", init_ended=0.5)
-        self.aborting = Producer("p-2", "other", init_ended=0.5)
+        self.producer = Producer("p-1", "id", init_ended=0.5, init_is_over=0.5)
+        self.aborting = Producer("p-2", "other", init_ended=0.5, init_is_over=0.5)
         self.plain = Producer("plain", sends=[sent(b"p", ONE, 5, 8.0)])
         self.committed = begun(self.producer, 1.0, sent(b"a", ONE, 0, 1.0), sent(b"b", ONE, 1, 2.0))
         self.committed.sends.append(sent(b"x", TWO, 0, 2.5))

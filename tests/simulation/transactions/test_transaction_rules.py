@@ -1,5 +1,7 @@
 """Each rule accepts a history that is right, and detects what is wrong. The histories are written by hand."""
 
+from math import inf
+
 import pytest
 from simulation.transactions.checker import TransactionError, anomalies, check
 from simulation.transactions.small_histories import GROUP, INPUT, ONE, TWO, Copying, Small, begun, ended, sent
@@ -200,6 +202,31 @@ def test_a_transaction_that_others_may_have_ended_need_not_be_open() -> None:
     small = Small()
     small.reader.events.append(Poll(ONE, [], 4.2, 4.4, 4, stable_end=1, high_watermark=6))
     small.committed.expires = 4.3
+    assert not anomalies(small.history)
+
+
+@pytest.mark.parametrize("began", [0.2, 4.0])
+def test_an_init_that_is_under_way_may_end_a_transaction(began: float) -> None:
+    """Also if it began before the one of the transaction's own process. It cannot have ended what was committed."""
+    small = Small()
+    small.reader.events.append(Poll(ONE, [], 4.2, 4.4, 4, stable_end=3, high_watermark=6))
+    ended(small.committed, 3.0, commits=True)
+    assert _rules(small.history) == {"wrong stable offset"}
+    other = Producer("p-0", "other", init_began=began)
+    small.history.producers.append(other)
+    assert not anomalies(small.history)
+    other.init_began, other.init_is_over = 0.2, 0.4
+    assert _rules(small.history) == {"wrong stable offset"}
+    other.init_is_over = inf
+    ended(small.aborted, 5.5, commits=True)
+    assert "wrong stable offset" in _rules(small.history)
+
+
+def test_a_repeated_init_may_end_a_transaction_of_its_own_process() -> None:
+    small = Small()
+    small.reader.events.append(Poll(ONE, [], 4.2, 4.4, 4, stable_end=3, high_watermark=6))
+    ended(small.committed, 3.0, commits=True)
+    small.aborting.init_is_over = inf
     assert not anomalies(small.history)
 
 

@@ -247,12 +247,17 @@ class TransactionClient:
         producer = Producer(f"{self.name}.{self._inits}", self.transactional_id, init_began=trio.current_time())
         self._history.producers.append(producer)
         self._moments.reach("init")
+        is_watched = True
 
         async def attempt() -> None:
+            nonlocal is_watched
+            await self.coordinator(TRANSACTION_KEYS, self.transactional_id)
+            was_watched, is_watched = is_watched, False
             request = InitProducerIdRequest(
                 self.transactional_id, int(self._timeout_seconds * 1000), self._producer_id, self._epoch
             )
             response = await self._ask(ApiKey.INIT_PRODUCER_ID, self.protocol.init_producer_id, request)
+            is_watched = was_watched
             self._check(response.error_code)
             if response.error_code in FENCED:
                 raise FencedError(ErrorCode(response.error_code).name)
@@ -261,6 +266,8 @@ class TransactionClient:
 
         await self.persist(attempt, END_PATIENCE_SECONDS)
         producer.init_ended = trio.current_time()
+        if is_watched:
+            producer.init_is_over = producer.init_ended
         self.producer, self.needs_new_epoch = producer, False
 
     def _use(self, producer_id: int, epoch: int) -> None:

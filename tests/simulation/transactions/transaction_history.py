@@ -126,6 +126,9 @@ class Producer(Struct, eq=False):
     init_began: float = 0.0
     init_ended: float = math.inf
     """When InitProducerId succeeded; infinite if it did not, or is not known to have done so."""
+    init_is_over: float = math.inf
+    """From when on InitProducerId can have no further effect; infinite if an attempt got no response, because what was
+    sent may still arrive."""
     transactions: list[Transaction] = field(default_factory=list)
     sends: list[Send] = field(default_factory=list)
     """What was sent without a transaction."""
