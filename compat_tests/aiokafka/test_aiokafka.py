@@ -180,6 +180,7 @@ def test_transactions_commit_and_abort_records_and_offsets(topic, run):
         producer = await clients.producer(transactional_id=f"{topic}-id")
         place = TopicPartition(topic, 0)
         consumer = await clients.consumer(topic, isolation_level="read_committed", group_id=group)
+        assert await consumer.position(place) == 0, "otherwise it might begin at an offset that the loop commits"
         for number in range(6):
             async with contextlib.AsyncExitStack() as stack:
                 if number % 2:
