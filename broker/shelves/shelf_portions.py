@@ -58,7 +58,7 @@ async def fetch_portion(
 def aborted_firsts(portion: Portion, aborted: Iterable[tuple[int, int]]) -> AbortedFirsts:
     """Returns the first offset of each producer's last aborted transaction in the portion.
 
-    `aborted` are producers and first offsets of aborted transactions, of which some may begin behind the portion.
+    `aborted` are producers and first offsets of aborted transactions. Some may begin behind the portion.
     """
     _, headers = portion
     end = headers[-1].next_offset if headers else 0

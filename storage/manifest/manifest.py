@@ -39,7 +39,7 @@ class AbortedFacts(NamedTuple):
 
 
 UNKNOWN_ABORTED = AbortedFacts(-1, 0, 0)
-"""Stands for facts that nobody knows without reading the segment."""
+"""Stands for facts that are unknown until the segment is read."""
 
 
 class SegmentFacts(Struct, frozen=True):

@@ -4,8 +4,8 @@ Which transactions are open is part of the states of producers. This object adds
 their markers may not be committed yet, and which transactions were aborted. All of it is a function of the log: it is
 derived again from the segments whenever what is noted about them is missing, damaged or in doubt.
 
-A copy of a part of a log, on a shelf, may end before the markers of its transactions. Whoever fills it foretells which
-of them are aborted. Only the copy's own files tell that later.
+A copy of a part of a log, on a shelf, may end before the markers of its transactions. The leader that fills it tells in
+advance which of them are aborted. Only the copy's own files tell that later.
 """
 
 from bisect import bisect_left

@@ -3,7 +3,7 @@
 The first batch of a transaction in a partition waits for the transaction's coordinator (KIP-890). A producer that sends
 Produce v12 or newer relies on that: the coordinator adds the partition to the transaction. Older producers have added
 it themselves, and the coordinator only confirms it. Without this, a batch that arrives after the end of its transaction
-would open another one that nothing ends. Batches that follow find the transaction open in the log.
+would open another one that never ends. Batches that follow find the transaction open in the log.
 
 All partitions of a request are confirmed by one question. Meanwhile the connection handles no other request, so that
 requests in flight stay in order.

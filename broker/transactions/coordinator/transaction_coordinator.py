@@ -47,7 +47,7 @@ EPOCH_BUMPED_FROM = 5
 FENCED_FROM_OF_INIT = 4
 """The first version of InitProducerId that reports PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH."""
 FENCED_FROM = 2
-"""The same for AddPartitionsToTxn, AddOffsetsToTxn and EndTxn."""
+"""The first version of AddPartitionsToTxn, AddOffsetsToTxn and EndTxn that reports PRODUCER_FENCED."""
 
 
 class _Added(NamedTuple):

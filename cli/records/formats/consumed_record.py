@@ -14,6 +14,6 @@ class Consumed(NamedTuple):
     is_committed: bool
     """Whether the leader knew that the record was committed when it sent it."""
     transaction: str | None = None
-    """How the transaction of the record ended, or that it is open; None if it is in none, or nobody asked."""
+    """How the transaction of the record ended, or that it is open; None if it is in none, or this was not asked for."""
     shows_transaction: bool = False
     """Whether to show how transactions ended."""

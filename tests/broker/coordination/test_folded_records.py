@@ -1,4 +1,4 @@
-"""Tests of which record of each key takes effect, with and without transactions."""
+"""Checks which record of each key takes effect, with and without transactions."""
 
 import pytest
 
