@@ -9,6 +9,7 @@ from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.runtime.files import Files
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.storage.directory.checkpoints import ReplicaKey, SavedHighWatermark, save_high_watermarks
+from tailrace.storage.directory.layout import high_watermarks_path
 from tailrace.storage.directory.shared_writes import SharedWrites
 
 from .closed_replicas import ClosedReplicas
@@ -34,11 +35,15 @@ class HighWatermarkCheckpoint:
         self._replicas = replicas
         self._closed = closed
         self._saved = found
+        self._is_missing = not files.exists(high_watermarks_path(data_directory))
+        """Whether there is no file yet. Readers of the files need one, even if it has no replica."""
         self._writes = SharedWrites(self._write_if_changed)
         self._logger = logger
 
     async def run(self) -> None:
-        """Writes the high watermarks every few seconds, until cancelled."""
+        """Writes the high watermarks every few seconds, until cancelled; at once if there is no file yet."""
+        if self._is_missing:
+            await self.save()
         while True:
             await trio.sleep(CHECKPOINT_SECONDS)
             await self.save()
@@ -72,6 +77,7 @@ class HighWatermarkCheckpoint:
 
     async def _write_if_changed(self) -> None:
         now = {**self._closed.high_watermarks, **{each.key: each.saved_high_watermark for each in self._replicas}}
-        if now != self._saved:
+        if now != self._saved or self._is_missing:
             await save_high_watermarks(self._files, self._data_directory, now)
             self._saved = now
+            self._is_missing = False

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from uuid import UUID
 
 import trio
+import trio.testing
 from simulation.files import SimulatedFiles
 from structlog import get_logger
 
@@ -74,3 +75,12 @@ async def test_callers_that_wait_while_a_write_fails_try_again() -> None:
         for _ in range(3):
             nursery.start_soon(write_down)
     assert sorted(outcomes) == [1, 1, errno.ENOSPC]
+
+
+async def test_a_new_spu_has_a_file_before_it_has_a_replica(autojump_clock: trio.testing.MockClock) -> None:
+    disk = SimulatedFiles()
+    disk.sync_seconds = lambda: 0.0
+    with trio.move_on_after(0.1):
+        await checkpoint_of(CountedReplicas(), disk).run()
+    assert load_high_watermarks(disk, "/data") == {}
+    assert disk.exists("/data/high-watermarks")
