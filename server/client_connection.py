@@ -190,7 +190,7 @@ class ClientConnection:
         self._metrics = metrics
         self._foreign_clients = foreign_clients
         self._outbox = Outbox(metrics.sent_records)
-        self._client = ClientIdentity(address=str(connection.remote), connection=number)
+        self._client = ClientIdentity(address=str(connection.remote), connection=number, host=connection.remote.host)
         self._logger = logger.bind(client=self._client.address)
         self._nursery: trio.Nursery | None = None
         self._room_made: trio.Event | None = None

@@ -8,6 +8,7 @@ from msgspec import Struct
 from tailrace.cluster.advertised_addresses import ConnectedListener
 from tailrace.protocol.codec.headers import ResponseEncoder
 from tailrace.protocol.codec.primitives import Part
+from tailrace.security.identity.principal import ANONYMOUS, Principal
 
 
 class EncodedBody(Struct, frozen=True):
@@ -27,10 +28,19 @@ class ClientIdentity(Struct):
     """What is known of the client of a connection; clients send name and version with ApiVersions v3 and later."""
 
     address: str
+    """The host and port of the client."""
     software_name: str = "unknown"
     software_version: str = ""
     connection: int = 0
     """The number of the connection. Later connections to this process have higher numbers; 0 if there is none."""
+    principal: Principal = ANONYMOUS
+    """Who the client has proven to be."""
+    host: str = ""
+    """The address of the client without its port; empty if there is no connection."""
+    protocol: str = "PLAINTEXT"
+    """Kafka's name of the security protocol of the listener, such as `SASL_SSL`."""
+    mechanism: str = ""
+    """The SASL mechanism with which the client has authenticated; empty without SASL."""
 
 
 def _raise(error: Exception) -> NoReturn:

@@ -6,6 +6,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = (
     "protocol",
     "runtime",
+    "security",
     "cluster",
     "storage",
     "server",

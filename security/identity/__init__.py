@@ -1,0 +1,1 @@
+"""The names under which clients act."""
