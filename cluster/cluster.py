@@ -1,4 +1,4 @@
-"""The mirror of the cluster that handlers read: SPUs, topics, partitions, and configs of consumer groups.
+"""The mirror of the cluster that handlers read: SPUs, topics, partitions, configs of groups, and security.
 
 Only the source of specs changes the mirror, so everything that clients are told was decided in one place. Reads are
 plain lookups in attributes and dictionaries, because every Metadata request needs them.
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from tailrace.protocol.ids import SpuId, TopicId
+from tailrace.security.records.security_tables import SecurityTables
 
 from .specs import PartitionSpec, SpuSpec, TopicSpec, WaitingTopic
 
@@ -40,6 +41,8 @@ class Cluster:
         """The configs of consumer groups, by group id; groups without configs of their own are left out."""
         self.waiting_topics: Mapping[str, WaitingTopic] = MappingProxyType({})
         """By name, the topics that no client can use yet, so that clients are told the reason."""
+        self.security = SecurityTables()
+        """The users, access rules, quotas and delegation tokens. They have a version of their own."""
         self.gone_watchers: list[Callable[[TopicSpec], None]] = []
         """Functions to call with each topic that was removed, even if a new topic has its name."""
 
