@@ -10,7 +10,7 @@ STAMP := .venv/.installed
 # Compiled files are always kept, because compiling them again in each process takes longer than most tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install up check test test-newest-spark first-day simulate soak bench bench-triggers bench-spark docs format clean
+.PHONY: install up check test test-newest-spark first-day simulate soak bench bench-triggers bench-spark bench-growth docs format clean
 
 $(RUNS): pyproject.toml
 	@echo "Installing Tailrace and what it needs into .venv"
@@ -103,6 +103,10 @@ bench-triggers: install
 # One broker, used with the connector of Spark and with our jobs; BENCH="--rounds 1 --only values" runs less.
 bench-spark: install
 	PYTHONPATH=compat_tests $(BIN)/python bench/spark/run.py $(BENCH)
+
+# How the time and the memory of the jobs on Spark grow; BENCH="--megabytes 200 2000 20000" needs 50 GB of disk.
+bench-growth: install
+	PYTHONPATH=compat_tests:tests $(BIN)/python bench/spark/growth.py $(BENCH)
 
 # The parts of docs/ that are written from the code.
 docs: install

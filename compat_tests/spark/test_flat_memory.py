@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import random
-from contextlib import suppress
 from pathlib import Path
 
-import psutil
 import pytest
 import trio
-from msgspec import Struct
 from pyspark.sql import SparkSession
 from segment_logs import START_MS, Spu
 
@@ -18,6 +15,8 @@ from tailrace.protocol.batches.compression import Compression
 from tailrace.protocol.batches.record_batch import read_header, stamp
 from tailrace.protocol.batches.records import Record, build_batch
 from tailrace.storage.log_config import LogConfig
+
+from .memory_peaks import Peak, can_be_measured, forget_peaks, peaks
 
 PARTITIONS = 2
 VALUE_BYTES, PER_BATCH = 100_000, 10
@@ -28,14 +27,6 @@ SHARE = 10
 WORKER_GROWTH_MAX = 100 * 2**20
 JVM_GROWTH_MAX = 450 * 2**20
 """Most of the JVM's memory is a heap, which it may fill before it collects garbage. All data would be 2 GB."""
-
-
-class Peak(Struct, frozen=True):
-    """The most memory that was resident at once."""
-
-    jvm: int
-    worker: int
-    """The memory of the largest Python worker."""
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +52,7 @@ async def _write(directory: Path) -> None:
         await spu.commit(log.log_end, partition)
 
 
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells the peak of a process")
+@pytest.mark.skipif(not can_be_measured(), reason="only Linux tells the peak of a process")
 def test_ten_times_as_much_data_needs_no_more_memory(spark_session: SparkSession, data: Path) -> None:
     register(spark_session)
     every = BATCHES * PER_BATCH
@@ -74,20 +65,8 @@ def test_ten_times_as_much_data_needs_no_more_memory(spark_session: SparkSession
 
 
 def _peak_of_read(session: SparkSession, data: Path, end: int) -> Peak:
-    jvm = psutil.Process(session.sparkContext._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
-    for process in (jvm, *jvm.children(recursive=True)):
-        with suppress(OSError):  # it has ended
-            Path(f"/proc/{process.pid}/clear_refs").write_text("5")  # the peak begins again at what is resident now
+    forget_peaks(session)
     frame = session.read.format("tailrace-segments").options(includeUnsealed="true", endingOffsets=str(end))
     (row,) = frame.load(str(data)).selectExpr("count(*)", "sum(length(value))", "sum(offset)").collect()
     assert list(row) == [PARTITIONS * end, PARTITIONS * end * VALUE_BYTES, PARTITIONS * end * (end - 1) // 2]
-    return Peak(_peak(jvm.pid), max(_peak(worker.pid) for worker in jvm.children(recursive=True)))
-
-
-def _peak(pid: int) -> int:
-    """Returns the most memory that was resident at once; 0 for a process that has ended."""
-    with suppress(FileNotFoundError):
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("VmHWM"):
-                return int(line.split()[1]) * 1024
-    return 0
+    return peaks(session)
