@@ -7,9 +7,11 @@ from msgspec import Struct
 from tailrace.cluster.similar_names import similar
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.runtime.settings import SettingsError
+from tailrace.security.settings.listener_overrides import split_override
 
 from .broker_config_table import BROKER_CONFIGS, RACK_AWARE_SELECTOR
 from .config_definitions import ConfigDefinition, ConfigSource, ConfiguredValue, Value, parse, text_of
+from .security_config_table import PER_LISTENER_PREFIXES
 
 
 class BrokerSettings(Struct, frozen=True):
@@ -216,7 +218,7 @@ COMPACTION_BACKOFF_MS_MIN = 100
 def _checked(static: Mapping[str, str]) -> dict[str, str]:
     checked = {}
     for name, text in static.items():
-        definition = BROKER_CONFIGS.get(name)
+        definition = BROKER_CONFIGS.get(name) or _of_one_listener(name)
         if definition is None:
             raise SettingsError(f"there is no broker setting {name!r}{_similar(name)}")
         if name in _FLAGS:
@@ -226,6 +228,14 @@ def _checked(static: Mapping[str, str]) -> dict[str, str]:
         except KafkaError as error:
             raise SettingsError(error.message) from error
     return checked
+
+
+def _of_one_listener(name: str) -> ConfigDefinition | None:
+    """Returns the definition of a setting for a single listener; None if there is no such setting."""
+    override = split_override(name)
+    if override is None or not override[1].startswith(PER_LISTENER_PREFIXES):
+        return None
+    return BROKER_CONFIGS.get(override[1])
 
 
 def _similar(name: str) -> str:

@@ -1,0 +1,115 @@
+"""The settings of security of one server, and of each of its listeners."""
+
+import re
+from collections.abc import Collection, Mapping
+from enum import StrEnum
+
+from msgspec import Struct
+
+from tailrace.runtime.settings import SettingsError
+
+from .setting_texts import SettingTexts
+from .tls_settings import TlsSettings, parse_tls_settings
+
+PROTOCOL_MAP = "listener.security.protocol.map"
+PUBLIC, PRIVATE, METRICS = "PUBLIC", "PRIVATE", "METRICS"
+_NUMBERED_PUBLIC = re.compile(r"PUBLIC_[0-9]+")
+
+
+class SecurityProtocol(StrEnum):
+    """What a listener speaks, with Kafka's names."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def uses_tls(self) -> bool:
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+    @property
+    def uses_sasl(self) -> bool:
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
+
+class ListenerSecuritySettings(Struct, frozen=True):
+    """The settings of one listener."""
+
+    name: str
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    tls: TlsSettings | None = None
+    """The settings of TLS; None if the listener does not use it."""
+
+
+class SecuritySettings(Struct, frozen=True):
+    """The settings of security of one server."""
+
+    texts: SettingTexts
+    protocols: dict[str, SecurityProtocol]
+    """The protocols of the listeners that `listener.security.protocol.map` names."""
+
+    @property
+    def are_plain(self) -> bool:
+        """Whether no listener uses TLS or SASL."""
+        return all(each is SecurityProtocol.PLAINTEXT for each in self.protocols.values())
+
+    def protocol_of(self, listener: str) -> SecurityProtocol:
+        """Returns the protocol of a listener. PUBLIC_1, PUBLIC_2 and so on follow PUBLIC unless they are named."""
+        found = self.protocols.get(listener)
+        if found is None and _NUMBERED_PUBLIC.fullmatch(listener):
+            found = self.protocols.get(PUBLIC)
+        return found or SecurityProtocol.PLAINTEXT
+
+    def listener(self, name: str) -> ListenerSecuritySettings:
+        """Returns the settings of a listener. Raises SettingsError."""
+        protocol = self.protocol_of(name)
+        tls = parse_tls_settings(self.texts, name, is_mutual=name == PRIVATE) if protocol.uses_tls else None
+        return ListenerSecuritySettings(name, protocol, tls)
+
+    def check(self, listeners: Collection[str]) -> None:
+        """Checks the settings of all listeners of a server. Raises SettingsError.
+
+        Settings of listeners that do not exist are refused, because they have no effect.
+        """
+        for name in self.protocols:
+            if name not in listeners:
+                raise SettingsError(
+                    f"{PROTOCOL_MAP}: there is no listener {name[:50]!r}; this server has {', '.join(listeners)}"
+                )
+        known = {each.lower(): each for each in listeners}
+        for listener, setting in self.texts.overrides():
+            if listener not in known:
+                raise SettingsError(
+                    f"listener.name.{listener[:50]}.{setting[:100]}: there is no listener {listener[:50].upper()!r}; "
+                    f"this server has {', '.join(listeners)}"
+                )
+            self._check_effect(known[listener], setting)
+        for name in listeners:
+            self.listener(name)
+
+    def _check_effect(self, listener: str, setting: str) -> None:
+        if setting.startswith("ssl.") and not self.protocol_of(listener).uses_tls:
+            raise SettingsError(
+                f"listener.name.{listener.lower()}.{setting[:100]} has no effect, because the listener {listener} "
+                f"does not use TLS: see {PROTOCOL_MAP}"
+            )
+
+
+def parse_security_settings(given: Mapping[str, str]) -> SecuritySettings:
+    """Parses the settings of security among broker settings. Raises SettingsError."""
+    texts = SettingTexts(given)
+    protocols: dict[str, SecurityProtocol] = {}
+    for entry in texts.listed(PROTOCOL_MAP):
+        name, colon, protocol = (part.strip() for part in entry.partition(":"))
+        if not colon or not name or protocol not in tuple(SecurityProtocol):
+            raise SettingsError(
+                f"{PROTOCOL_MAP}: {entry[:100]!r} is not NAME:PROTOCOL with one of {', '.join(SecurityProtocol)}"
+            )
+        if name in protocols:
+            raise SettingsError(f"{PROTOCOL_MAP}: the listener {name[:50]!r} is named twice")
+        protocols[name] = SecurityProtocol(protocol)
+    for name in (PRIVATE, METRICS):
+        if protocols.get(name, SecurityProtocol.PLAINTEXT).uses_sasl:
+            raise SettingsError(f"{PROTOCOL_MAP}: {name} takes PLAINTEXT or SSL; only listeners for clients use SASL")
+    return SecuritySettings(texts, protocols)
