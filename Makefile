@@ -10,7 +10,8 @@ STAMP := .venv/.installed
 # Compiled files are always kept, because compiling them again in each process takes longer than most tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install up check test test-newest-spark first-day simulate soak bench bench-triggers bench-spark bench-growth docs format clean
+.PHONY: install up check test test-newest-spark first-day simulate fuzz soak bench bench-triggers bench-spark bench-growth \
+	docs format clean
 
 $(RUNS): pyproject.toml
 	@echo "Installing Tailrace and what it needs into .venv"
@@ -73,6 +74,11 @@ simulate: install
 		--replicas $(REPLICAS) $(if $(GROUPS),--groups) $(if $(TRIGGERS),--triggers) $(if $(TRANSACTIONS),--transactions) \
 		$(if $(SMALL_TURNS),--small-turns) \
 		$(if $(FAULTS),--faults $(FAULTS)) $(if $(VERBOSE),--verbose)
+
+# Mutated requests, headers, frames and batches: docs/security.md. A failure is an input that finds a bug.
+INPUTS ?= 1000000
+fuzz: install
+	PYTHONPATH=tests $(BIN)/python -m fuzzing --inputs $(INPUTS) --seed $(SEED) --failures .cache/fuzzing
 
 # Fault runs with all faults, in an order that SEED chooses: that of triggers until RECORDS are handled, or with
 # SOAK=pipeline that of the archive until PIPELINE_FAULTS have happened, or with SOAK=transactions that of transactions

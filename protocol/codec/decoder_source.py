@@ -13,11 +13,11 @@ from tailrace.protocol.error_codes import RemoteProtocolError
 from tailrace.protocol.internal_apis import INTERNAL_KEY_MIN
 
 from .message_layout import FieldLayout, StructLayout
-from .primitives import FIXED, TOO_SHORT, rest_of_uvarint, run_unpacker, skip_tagged, uuid_of
+from .primitives import FIXED, TAGS_MAX, TOO_MANY_TAGS, TOO_SHORT, rest_of_uvarint, run_unpacker, skip_tagged, uuid_of
 from .source import Source
 
-ELEMENTS_MAX = 500_000
-"""How many elements all arrays of a request may have together.
+ELEMENTS_MAX = 1_000_000
+"""How many elements all arrays of a request may have together, as in Kafka 4.4.
 
 An element of one or two bytes on the wire can become an object of a hundred bytes. Without this bound, a frame of the
 largest size would become gigabytes, and block all other clients meanwhile.
@@ -36,6 +36,7 @@ def decoder_source(layout: StructLayout) -> Source:
     source = Source(
         RemoteProtocolError=RemoteProtocolError,
         MALFORMED=MALFORMED,
+        TOO_MANY_TAGS=TOO_MANY_TAGS,
         TOO_SHORT=TOO_SHORT,
         rest_of_uvarint=rest_of_uvarint,
         skip_tagged=skip_tagged,
@@ -45,6 +46,8 @@ def decoder_source(layout: StructLayout) -> Source:
     with source.function(f"def decode(view, p, elements_max={ELEMENTS_MAX}):"):
         source.line("end = len(view)")
         source.line("left = end - p if end - p < elements_max else elements_max")
+        if layout.flexible:
+            source.line(f"tags = {TAGS_MAX}")
         with source.block("try:"):
             message = reader.struct(layout)
             source.line(f"return {message}, p")
@@ -124,11 +127,14 @@ class _Reader:
             self._fixed("B", count)
             self._flush()
             with self._source.block(f"if {count}:"):
-                self._source.line(f"p = skip_tagged(view, p, {count})")
+                self._source.line(f"p, tags = skip_tagged(view, p, {count}, tags)")
             return targets
         count = self._length("")
         for field in fields:
             self._source.line(f"{targets[field.name]} = {self._default(field.name, field.default)}")
+        self._source.line(f"tags -= {count}")
+        with self._source.block("if tags < 0:"):
+            self._source.line("raise RemoteProtocolError(TOO_MANY_TAGS)")
         with self._source.block(f"for _ in range({count}):"):
             tag, size, stop = self._length(""), self._length(""), self._source.fresh("stop")
             self._source.line(f"{stop} = p + {size}")

@@ -67,7 +67,7 @@ def read_request_header(
             count = view[position]
             position += 1
             if count:
-                position = skip_tagged(view, position, count)
+                position, _ = skip_tagged(view, position, count)
     except (struct.error, IndexError, UnicodeDecodeError) as reason:
         raise RemoteProtocolError(f"malformed request header: {reason}") from None
     return api.key, api_version, correlation_id, client_id, position
@@ -161,7 +161,7 @@ def _end_of_header(view: memoryview, length: int) -> int:
     if length == _CORRELATION_ID.size:
         return length
     try:
-        return skip_tagged(view, length, view[length - 1])
+        return skip_tagged(view, length, view[length - 1])[0]
     except IndexError:
         raise RemoteProtocolError(TOO_SHORT) from None
 

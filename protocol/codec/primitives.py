@@ -36,6 +36,14 @@ FIXED = {
 
 TOO_SHORT = "the message ends in the middle of a field"
 
+TAGS_MAX = 10_000
+"""How many tagged fields a message may have in all its structs together, as in Kafka 4.4.
+
+A field that we do not know takes two bytes on the wire. Without this bound, skipping the fields of one large frame
+would take many seconds.
+"""
+TOO_MANY_TAGS = f"a message has more than {TAGS_MAX} tagged fields"
+
 _RUN_LENGTH_KEPT = 32
 """Runs of elements up to this length, for example the replicas of a partition, have a `struct.Struct` that is made
 once."""
@@ -83,14 +91,17 @@ def tagged(tag: int, body: bytes) -> bytes:
     return uvarint(tag) + uvarint(len(body)) + body
 
 
-def skip_tagged(view: Buffer, position: int, count: int) -> int:
-    """Skips unknown tagged fields, which newer peers may send. Returns the position after them.
+def skip_tagged(view: Buffer, position: int, count: int, tags_max: int = TAGS_MAX) -> tuple[int, int]:
+    """Skips unknown tagged fields, which newer peers may send. Returns the position after them, and how many more
+    tagged fields the message may have.
 
     `count` is the first byte of their number, which the caller has read: it is nearly always 0, and then nothing is
-    called.
+    called. `tags_max` bounds their number.
     """
     if count > 127:
         count, position = rest_of_uvarint(view, position, count)
+    if count > tags_max:
+        raise RemoteProtocolError(TOO_MANY_TAGS)
     end = len(view)
     for _ in range(count):
         _, position = read_uvarint(view, position)
@@ -98,7 +109,7 @@ def skip_tagged(view: Buffer, position: int, count: int) -> int:
         position += size
         if position > end:
             raise RemoteProtocolError(TOO_SHORT)
-    return position
+    return position, tags_max - count
 
 
 @lru_cache(maxsize=4096)

@@ -65,7 +65,7 @@ def test_kafka_apis_and_our_own_can_share_a_table() -> None:
 
 def test_a_cluster_of_many_partitions_is_not_refused_where_the_peer_is_trusted() -> None:
     """There are more elements than a client's request may have; a few partitions of many replicas have as many."""
-    partitions = [PartitionState(number, 1, 0, list(range(100)), [1, 2, 3]) for number in range(5_000)]
+    partitions = [PartitionState(number, 1, 0, list(range(100)), [1, 2, 3]) for number in range(10_000)]
     request = ApplyMetadataRequest(topics=[TopicState(TopicId(int=1), "t", partitions=partitions)])
     data = b"".join(encode(request, 0))  # type: ignore[arg-type]
     assert decode(ApplyMetadataRequest, 0, data, elements_max=len(data)) == request

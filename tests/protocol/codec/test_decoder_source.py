@@ -14,7 +14,9 @@ from message_samples import all_messages, all_requests, sample, versions_of
 
 from tailrace.protocol.codec.compile import decode, decoder, encode
 from tailrace.protocol.codec.decoder_source import ELEMENTS_MAX
+from tailrace.protocol.codec.primitives import TAGS_MAX, uvarint
 from tailrace.protocol.error_codes import RemoteProtocolError
+from tailrace.protocol.messages.fetch import FetchRequest
 from tailrace.protocol.messages.metadata import MetadataRequest
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -151,6 +153,29 @@ def test_elements_inside_elements_count_together() -> None:
     assert decode(ProduceRequest, 9, data, 0, 110).topic_data == topics
     with pytest.raises(RemoteProtocolError, match="more elements"):
         decode(ProduceRequest, 9, data, 0, 109)
+
+
+def test_tagged_fields_are_bounded_over_the_whole_message() -> None:
+    """Each struct may have many, but all structs together may not."""
+    of_topic = TAGS_MAX // 2 - 1
+    tags = uvarint(of_topic) + b"\x05\x00" * of_topic
+    topics = b"\x03" + 2 * (b"\x02t\x01" + tags)
+
+    def request(last: int) -> bytes:
+        return b"\x00\xff\xff\x00\x00\x00\x00" + topics + uvarint(last) + b"\x05\x00" * last
+
+    assert len(decode(ProduceRequest, 9, request(2)).topic_data) == 2
+    with pytest.raises(RemoteProtocolError, match="tagged fields"):
+        decode(ProduceRequest, 9, request(3))
+
+
+def test_repeated_known_tagged_fields_are_bounded() -> None:
+    count = TAGS_MAX + 1
+    fetch = joined(FetchRequest(), 15)
+    assert fetch.endswith(b"\x00")
+    body = fetch[:-1] + uvarint(count) + b"\x00\x01\x00" * count
+    with pytest.raises(RemoteProtocolError, match="tagged fields"):
+        decode(FetchRequest, 15, body)
 
 
 def joined(message: Any, version: int) -> bytes:

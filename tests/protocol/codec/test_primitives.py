@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.protocol.codec.primitives import (
+    TAGS_MAX,
     read_uvarint,
     run_packer,
     run_unpacker,
@@ -40,7 +41,7 @@ def test_more_than_32_bits_are_refused(data: str) -> None:
 
 def test_tagged_fields_are_skipped_as_they_were_written() -> None:
     section = tagged(3, b"abc") + tagged(300, b"x" * 200)
-    assert skip_tagged(section + b"more", 0, 2) == len(section)
+    assert skip_tagged(section + b"more", 0, 2, 5) == (len(section), 3)
     with pytest.raises(RemoteProtocolError):
         skip_tagged(section[:-1], 0, 2)
 
@@ -48,7 +49,13 @@ def test_tagged_fields_are_skipped_as_they_were_written() -> None:
 def test_many_unknown_tagged_fields_are_skipped_from_the_first_byte_of_their_number_on() -> None:
     number = uvarint(200)
     section = number + b"".join(tagged(tag, b"x") for tag in range(200))
-    assert skip_tagged(section + b"more", 1, number[0]) == len(section)
+    assert skip_tagged(section + b"more", 1, number[0]) == (len(section), TAGS_MAX - 200)
+
+
+def test_more_tagged_fields_than_the_bound_are_refused_before_one_is_read() -> None:
+    number = uvarint(TAGS_MAX + 1)
+    with pytest.raises(RemoteProtocolError, match="more than 10000 tagged fields"):
+        skip_tagged(number, 1, number[0])
 
 
 @pytest.mark.parametrize("count", [0, 1, 31, 32, 500])

@@ -1,0 +1,202 @@
+"""Runs targets with mutated inputs, and reports the inputs that find a bug.
+
+A bug is an error that is no refusal, an input that takes too long, more memory than a small multiple of the input, or
+memory that is still allocated afterwards. Everything runs in this process, and everything follows from the seed.
+"""
+
+import argparse
+import gc
+import signal
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+from types import FrameType
+from typing import NamedTuple
+
+from tailrace.protocol.apis import API_TABLE
+from tailrace.protocol.codec.compile import decoder, encoder
+from tailrace.protocol.codec.primitives import uuid_of
+
+from .mutations import mutant
+from .served_connections import fuzz_connections
+from .targets import Target, all_targets
+
+ROUND_INPUTS = 100
+"""How many inputs a target gets in a row by default."""
+CONNECTION_SHARE = 20
+"""One of so many rounds sends its inputs to connections of clients instead."""
+MEASURED_SHARE = 25
+"""One of so many inputs is read with a measurement of its memory."""
+CONSTANT_BYTES = 64 * 1024
+"""What reading any input may allocate, for example for an error message."""
+SECONDS_MAX = 5
+"""How long one input may take. A healthy one takes microseconds, so a slow machine does not matter."""
+KEPT_BLOCKS_MAX = 3_000
+"""How many blocks of memory may be added after the warm-up. Caches of a fixed size fill up meanwhile."""
+WARM_UP_TURNS = 2
+
+
+class Failure(NamedTuple):
+    """An input that finds a bug."""
+
+    target: str
+    reason: str
+    data: bytes
+
+    def __str__(self) -> str:
+        return f"{self.target}: {self.reason}\n  input: {self.data[:2000].hex()}"
+
+
+class Outcome(NamedTuple):
+    """What a run has found."""
+
+    inputs: int
+    refused: int
+    kept_blocks: int
+    failures: list[Failure]
+
+
+class TookTooLongError(BaseException):
+    """An input has taken longer than any input may take."""
+
+
+def fuzz(
+    inputs: int,
+    seed: int,
+    *,
+    targets: Sequence[Target] | None = None,
+    round_inputs: int = ROUND_INPUTS,
+    on_progress: Callable[[Outcome], None] | None = None,
+) -> Outcome:
+    """Reads this many mutated inputs. A target gets `round_inputs` of them before it is the turn of the next one."""
+    targets = all_targets() if targets is None else targets
+    failures: list[Failure] = []
+    done = refused = 0
+    warm_blocks = -1
+    rounds = _rounds(targets, seed)
+    _fill_caches()
+    warm_until = WARM_UP_TURNS * len(targets)
+    for number, (target, random, others) in enumerate(rounds):
+        if done >= inputs or len(failures) >= 20:
+            break
+        if number == warm_until:
+            warm_blocks = _blocks()
+        if number % CONNECTION_SHARE == CONNECTION_SHARE - 1:
+            count, found = fuzz_connections(random.randrange(2**62), round_inputs)
+            done += count
+            failures += (Failure("connection", reason, data) for reason, data in found)
+        for data in _mutants(target, random, others, round_inputs):
+            done += 1
+            reason = _read(target, data, is_measured=done % MEASURED_SHARE == 0)
+            if reason is None:
+                refused += 1
+            elif reason:
+                failures.append(Failure(target.name, reason, data))
+        if on_progress is not None and number % 2000 == 1999:
+            on_progress(Outcome(done, refused, _kept(warm_blocks), failures))
+    kept = _kept(warm_blocks)
+    if kept > KEPT_BLOCKS_MAX:
+        failures.append(Failure("all", f"{kept} blocks of memory were kept", b""))
+    return Outcome(done, refused, kept, failures)
+
+
+def _rounds(targets: Sequence[Target], seed: int) -> Iterator[tuple[Target, Random, list[bytes]]]:
+    """Yields each target in turn, with its own randomness and with messages of the target before it."""
+    others: list[bytes] = [b"\x00"]
+    turn = 0
+    while True:
+        for target in targets:
+            random = Random(f"{seed} {turn} {target.name}")
+            yield target, random, others
+            others = target.samples(random)
+        turn += 1
+
+
+def _mutants(target: Target, random: Random, others: Sequence[bytes], count: int) -> Iterator[bytes]:
+    samples = target.samples(random)
+    others = [*others, *samples]
+    for _ in range(count):
+        yield mutant(random, samples[int(random.random() * len(samples))], others)
+
+
+def _read(target: Target, data: bytes, *, is_measured: bool) -> str | None:
+    """Reads an input. Returns what is wrong with that, "" if it was read, and None if it was refused."""
+    began = time.perf_counter()
+    if is_measured:
+        tracemalloc.start()
+    signal.alarm(4 * SECONDS_MAX)
+    try:
+        target.read(data)
+        outcome: str | None = ""
+    except target.refusals:
+        outcome = None
+    except TookTooLongError:
+        return "it did not end"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    finally:
+        signal.alarm(0)
+        if is_measured:
+            _, peak = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+    if time.perf_counter() - began > SECONDS_MAX:
+        return f"it took {time.perf_counter() - began:.1f} s"
+    if is_measured and peak > CONSTANT_BYTES + target.bytes_per_byte_max * len(data):
+        return f"{len(data)} bytes needed {peak} bytes of memory"
+    return outcome
+
+
+def _fill_caches() -> None:
+    """Fills the caches of a fixed size, so that they do not grow during the run: UUIDs and compiled codecs."""
+    for number in range(uuid_of.cache_info().maxsize or 0):
+        uuid_of(b"fuzzing of uuids"[:8] + number.to_bytes(8, "big"))
+    for api in API_TABLE.values():
+        for version in range(api.min_version, api.max_version + 1):
+            encoder(api.request, version)
+            decoder(api.request, version)
+            encoder(api.response, version)
+
+
+def _blocks() -> int:
+    gc.collect()
+    return sys.getallocatedblocks()
+
+
+def _kept(warm_blocks: int) -> int:
+    return 0 if warm_blocks < 0 else _blocks() - warm_blocks
+
+
+def raise_too_long(number: int, frame: FrameType | None) -> None:
+    """Handles SIGALRM, which ends an input that takes too long."""
+    raise TookTooLongError
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="fuzzing", description=__doc__)
+    parser.add_argument("--inputs", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", help="only targets whose names contain this")
+    parser.add_argument("--failures", type=Path, help="a directory for the inputs that find a bug")
+    options = parser.parse_args(arguments)
+    signal.signal(signal.SIGALRM, raise_too_long)
+    began = time.perf_counter()
+
+    def tell(outcome: Outcome) -> None:
+        print(
+            f"{outcome.inputs:,} inputs in {time.perf_counter() - began:.0f} s: {outcome.refused:,} refused, "
+            f"{outcome.kept_blocks} blocks kept, {len(outcome.failures)} failures",
+            flush=True,
+        )
+
+    targets = [target for target in all_targets() if options.only in target.name]
+    outcome = fuzz(options.inputs, options.seed, targets=targets, on_progress=tell)
+    tell(outcome)
+    for number, failure in enumerate(outcome.failures):
+        print(failure)
+        if options.failures is not None:
+            options.failures.mkdir(parents=True, exist_ok=True)
+            (options.failures / f"{number}.bin").write_bytes(failure.data)
+    return 1 if outcome.failures else 0
