@@ -78,7 +78,7 @@ from tailrace.server.client_connection import Route, Shortcut
 from tailrace.server.health import Readiness
 from tailrace.server.metrics_server import MetricsServer
 from tailrace.server.public_server import PublicServer
-from tailrace.server.request_context import Reply, RequestContext, request_without_connection
+from tailrace.server.request_context import ClientIdentity, Reply, RequestContext, request_without_connection
 from tailrace.storage.directory import layout
 from tailrace.storage.directory.checkpoints import ReplicaKey
 
@@ -311,7 +311,8 @@ class Spu:
 
     async def answer(self, api: Api, version: int, request: Any) -> Any:
         """Returns the response that a client would get, before it is encoded: records may still be in their file."""
-        reply = self._handler(api.key)(request_without_connection(api.key, version, "itself"), request)
+        context = request_without_connection(api.key, version, ClientIdentity("itself"))
+        reply = self._handler(api.key)(context, request)
         response = await reply if isinstance(reply, Coroutine) else reply
         assert response is not None, "requests to itself are answered at once"
         return response

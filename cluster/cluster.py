@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from tailrace.protocol.ids import SpuId, TopicId
+from tailrace.security.records.security_records import SecurityRecord
 from tailrace.security.records.security_tables import SecurityTables
 
 from .specs import PartitionSpec, SpuSpec, TopicSpec, WaitingTopic
@@ -111,4 +112,14 @@ class Cluster:
             self._group_configs[group] = configs
         else:
             self._group_configs.pop(group, None)
+        self.version += 1
+
+    def put_security(self, record: SecurityRecord) -> None:
+        """Adds or replaces a user, an access rule, a quota or a delegation token."""
+        self.security.put(record)
+        self.version += 1
+
+    def remove_security(self, kind: str, key: str) -> None:
+        """Removes a user, an access rule, a quota or a delegation token, if it exists."""
+        self.security.remove(kind, key)
         self.version += 1

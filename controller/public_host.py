@@ -28,10 +28,11 @@ from tailrace.protocol.internal.describe_server import DescribeServerResponse
 from tailrace.protocol.internal.forward import ForwardRequest, ForwardResponse
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS
 from tailrace.runtime.files import UnreadableError
+from tailrace.security.identity.principal import ANONYMOUS, PrincipalError, parse_principal
 from tailrace.server.client_connection import Route
 from tailrace.server.handlers import ADMINISTRATIVE, SHARED, load, load_administrative
 from tailrace.server.host import NO_SPU
-from tailrace.server.request_context import request_without_connection
+from tailrace.server.request_context import PLAINTEXT, ClientIdentity, request_without_connection
 
 if TYPE_CHECKING:
     from tailrace.controller.administration.archive_requests import ArchiveRequests
@@ -122,7 +123,7 @@ class PublicHost:
             request = decode(api.request, asked.api_version, asked.body, elements_max=len(asked.body))
         except RemoteProtocolError as error:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"a forwarded {api.name} cannot be read: {error}") from error
-        context = request_without_connection(asked.api_key, asked.api_version, "an SPU")
+        context = request_without_connection(asked.api_key, asked.api_version, _client_of(asked), asked.client_id)
         reply = load_administrative(asked.api_key)(self, context, request)
         assert isinstance(reply, Coroutine), "handlers that change the cluster are coroutines"
         response = await reply
@@ -135,3 +136,19 @@ class PublicHost:
         if api_key in ADMINISTRATIVE:
             return partial(load_administrative(api_key), self)
         return partial(handlers.load(api_key), self)
+
+
+def _client_of(asked: ForwardRequest) -> ClientIdentity:
+    """Returns what the SPU that forwards a request knows of its client. Raises KafkaError."""
+    try:
+        principal = parse_principal(asked.principal) if asked.principal else ANONYMOUS
+    except PrincipalError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"the client of a forwarded request is unknown: {error}") from error
+    return ClientIdentity(
+        asked.host or "an SPU",
+        principal=principal,
+        host=asked.host,
+        protocol=asked.protocol or PLAINTEXT,
+        mechanism=asked.mechanism,
+        is_token=asked.is_token,
+    )

@@ -1,6 +1,6 @@
 """The interface through which handlers of admin requests change the cluster; each host implements it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from tailrace.cluster.configs.config_changes import Alteration
@@ -8,6 +8,7 @@ from tailrace.cluster.specs import TopicSpec
 from tailrace.cluster.topic_planning import MorePartitions, NewTopic
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId, TopicId
+from tailrace.security.records.security_records import SecurityRecord
 
 TIMEOUT_MS = 30_000
 """The timeout of requests that do not carry one."""
@@ -45,6 +46,18 @@ class OngoingReassignment(NamedTuple):
     """The current replicas and those that are being added."""
     adding: tuple[SpuId, ...]
     removing: tuple[SpuId, ...]
+
+
+class SecurityEdit(NamedTuple):
+    """A change of a stored user, access rule, quota or delegation token, which depends on what is stored now."""
+
+    kind: str
+    key: str
+    change: Callable[[SecurityRecord | None], SecurityRecord | None]
+    """Returns the record that should be stored, given the record that is stored, each None for no record.
+
+    It may be called several times, and raises KafkaError if it refuses the change.
+    """
 
 
 class Administration(Protocol):
@@ -90,3 +103,17 @@ class Administration(Protocol):
         self, alterations: Sequence[Alteration], *, validate_only: bool = False
     ) -> list[KafkaError | None]:
         """Alters configs; returns None, or the reason why the configs of a resource were not changed at all."""
+
+    async def change_security(
+        self,
+        puts: Sequence[SecurityRecord] = (),
+        removals: Sequence[tuple[str, str]] = (),
+        edits: Sequence[SecurityEdit] = (),
+        *,
+        timeout_ms: int = TIMEOUT_MS,
+    ) -> list[KafkaError | None]:
+        """Stores records, removes those of the given kinds and keys, and carries out edits.
+
+        Returns None for each put, then for each removal, then for each edit, or the reason why it was not carried out.
+        A removal of a record that does not exist changes nothing.
+        """

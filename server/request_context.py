@@ -10,6 +10,9 @@ from tailrace.protocol.codec.headers import ResponseEncoder
 from tailrace.protocol.codec.primitives import Part
 from tailrace.security.identity.principal import ANONYMOUS, Principal
 
+PLAINTEXT = "PLAINTEXT"
+"""Kafka's name of the security protocol without encryption and authentication."""
+
 
 class EncodedBody(Struct, frozen=True):
     """A response that another server has encoded in the version of the request; only the header is missing."""
@@ -37,10 +40,12 @@ class ClientIdentity(Struct):
     """Who the client has proven to be."""
     host: str = ""
     """The address of the client without its port; empty if there is no connection."""
-    protocol: str = "PLAINTEXT"
+    protocol: str = PLAINTEXT
     """Kafka's name of the security protocol of the listener, such as `SASL_SSL`."""
     mechanism: str = ""
     """The SASL mechanism with which the client has authenticated; empty without SASL."""
+    is_token: bool = False
+    """Whether the client has authenticated with a delegation token."""
 
 
 def _raise(error: Exception) -> NoReturn:
@@ -132,15 +137,17 @@ class RequestContext(Struct, eq=False):
         self.respond_with(())
 
 
-def request_without_connection(api_key: int, api_version: int, client: str) -> RequestContext:
+def request_without_connection(
+    api_key: int, api_version: int, client: ClientIdentity, client_id: str | None = None
+) -> RequestContext:
     """Makes a context for a handler that returns its response, directly or through a coroutine."""
     return RequestContext(
         api_key,
         api_version,
         0,
-        None,
+        client_id,
         ConnectedListener("PRIVATE", ("", 0)),
-        ClientIdentity(client),
+        client,
         0.0,
         _answered_by_return,
     )

@@ -4,6 +4,7 @@ from itertools import pairwise
 from uuid import UUID
 
 from hypothesis import strategies as st
+from security_samples import RECORDS
 
 from tailrace.cluster.specs import Shelf
 from tailrace.controller.objects.objects import (
@@ -22,6 +23,7 @@ from tailrace.controller.objects.objects import (
     ProducerIdBlock,
     PublicEndpoint,
     PublicListener,
+    SecurityEntry,
     Spu,
     SpuGroup,
     SpuGroupResolution,
@@ -171,5 +173,11 @@ triggers = st.builds(
 
 people_write = st.one_of(spus, spu_groups, topics, partitions, deleted_topics, triggers)
 objects = people_write | st.one_of(
-    config_overrides, group_configs, cluster_identities, producer_id_blocks, stream_attributes, archive_heads
+    config_overrides,
+    group_configs,
+    cluster_identities,
+    producer_id_blocks,
+    stream_attributes,
+    archive_heads,
+    st.sampled_from(RECORDS).map(SecurityEntry),
 )

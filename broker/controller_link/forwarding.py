@@ -17,7 +17,7 @@ from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.codec.compile import decode, encode_whole
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, known_code
 from tailrace.protocol.internal.forward import ForwardRequest, ForwardResponse
-from tailrace.server.request_context import EncodedBody, RequestContext
+from tailrace.server.request_context import ClientIdentity, EncodedBody, RequestContext
 
 from .mirror_updater import MirrorUpdater
 from .sc_connection import ScUnreachableError
@@ -60,7 +60,8 @@ class Forwarding:
         """
         try:
             with trio.fail_after(min(max(timeout_ms, FORWARD_MS_MIN), FORWARD_MS_MAX) / 1000):
-                return EncodedBody(await self._forward(context.api_key, context.api_version, request))
+                message = _message(context.api_key, context.api_version, request, context.client, context.client_id)
+                return EncodedBody(await self._forward(message))
         except (trio.TooSlowError, ScUnreachableError) as error:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, str(error) or UNREACHABLE) from error
 
@@ -95,7 +96,7 @@ class Forwarding:
 
         version = API_TABLE[ApiKey.CREATE_TOPICS].max_version
         request = CreateTopicsRequest(topics=[_creatable(topic) for topic in topics])
-        body = await self._forward(ApiKey.CREATE_TOPICS, version, request)
+        body = await self._forward(_message(ApiKey.CREATE_TOPICS, version, request))
         response = decode(CreateTopicsResponse, version, body, elements_max=len(body))
         return [await self._outcome(result) for result in response.topics]
 
@@ -110,13 +111,23 @@ class Forwarding:
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{result.name} has been deleted in the meantime"
         )
 
-    async def _forward(self, api_key: int, api_version: int, request: object) -> bytes:
-        body = encode_whole(request, api_version)
-        response: ForwardResponse = await self._sc.request(ForwardRequest(api_key, api_version, body))
+    async def _forward(self, message: ForwardRequest) -> bytes:
+        response: ForwardResponse = await self._sc.request(message)
         if response.error_code != ErrorCode.NONE:
             raise KafkaError(known_code(response.error_code), response.error_message or "")
         await self._mirror.wait_for_version(response.metadata_version)
         return response.body
+
+
+def _message(
+    api_key: int, api_version: int, request: object, client: ClientIdentity | None = None, client_id: str | None = None
+) -> ForwardRequest:
+    """Makes the message that forwards a request, with who the client is if the request is of a client."""
+    message = ForwardRequest(api_key, api_version, encode_whole(request, api_version))
+    if client is not None:
+        message.principal, message.host, message.client_id = str(client.principal), client.host, client_id
+        message.protocol, message.mechanism, message.is_token = client.protocol, client.mechanism, client.is_token
+    return message
 
 
 def _creatable(topic: NewTopic) -> "CreatableTopic":

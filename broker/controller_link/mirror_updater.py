@@ -12,8 +12,10 @@ from msgspec.structs import replace
 from tailrace.cluster.advertised_addresses import PUBLISHED
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import Endpoint, SpuSpec
+from tailrace.protocol.error_codes import RemoteProtocolError
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.apply_metadata import ApplyMetadataRequest
+from tailrace.security.records.security_records import KINDS, RecordError, decode_record, key_of
 
 from .spec_messages import configs_of, spu_spec, topic_spec, waiting_topic
 
@@ -62,6 +64,7 @@ class MirrorUpdater:
             cluster.put_topic(topic_spec(topic, cluster.topic_by_id(topic.topic_id)))
         for group in message.groups:
             cluster.put_group_configs(group.group, configs_of(group.configs))
+        self._apply_security(message)
         cluster.put_waiting_topics(map(waiting_topic, message.waiting_topics))
         cluster.identify(message.cluster_id, SpuId(message.controller_id))
         self._version = message.version
@@ -94,6 +97,32 @@ class MirrorUpdater:
         """
         while not holds() and not self._ended:
             await self._changed.wait()
+
+    def _apply_security(self, message: ApplyMetadataRequest) -> None:
+        """Puts and removes records. Full metadata name a record without a value if the controller cannot read it.
+
+        Kinds that only a later version knows are ignored.
+        """
+        named = {(each.kind, each.key) for each in message.security}
+        if message.is_full:
+            for kind in KINDS:
+                for key in [key for key in self._cluster.security.of_kind(kind) if (kind, key) not in named]:
+                    self._cluster.remove_security(kind, key)
+        for each in message.security:
+            if each.kind not in KINDS:
+                continue
+            if each.value is not None:
+                self._put_security(each.kind, each.value)
+            elif not message.is_full:
+                self._cluster.remove_security(each.kind, each.key)
+
+    def _put_security(self, kind: str, value: bytes) -> None:
+        try:
+            record = decode_record(kind, value)
+        except RecordError as error:
+            raise RemoteProtocolError(f"the Streaming Controller sent a record that cannot be read: {error}") from error
+        if self._cluster.security.of_kind(kind).get(key_of(record)) != record:
+            self._cluster.put_security(record)
 
     def _without_reported(self, spu: SpuSpec) -> SpuSpec:
         """Returns the SPU without the addresses that it reported itself, if it is this SPU.

@@ -20,11 +20,13 @@ from tailrace.protocol.ids import TopicId
 from tailrace.runtime.chance import Chance
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.wall_clock import WallClock
+from tailrace.security.records.security_records import SecurityRecord, key_of, kind_of
 from tailrace.server.administration import (
     TIMEOUT_MS,
     OngoingReassignment,
     PartitionName,
     Reassignment,
+    SecurityEdit,
     TopicIdentity,
 )
 
@@ -48,6 +50,7 @@ from .reassignment_planning import (
     ongoing_reassignments,
     plan_reassignments,
 )
+from .security_planning import plan_security
 
 RESTORED_SERVICE_MS_MAX = 2_000
 """How long the response to an undeletion waits for leaders. The topic is restored even if that takes longer."""
@@ -169,6 +172,20 @@ class AdminRequests:
             outcomes = await self._writer.write(alterations, plan, Deadlines(timeout_ms))
         return [outcome if isinstance(outcome, KafkaError) else None for outcome in outcomes]
 
+    async def change_security(
+        self,
+        puts: Sequence[SecurityRecord] = (),
+        removals: Sequence[tuple[str, str]] = (),
+        edits: Sequence[SecurityEdit] = (),
+        *,
+        timeout_ms: int = TIMEOUT_MS,
+    ) -> list[KafkaError | None]:
+        def plan(edits: Sequence[SecurityEdit]) -> Plans[None]:
+            return plan_security(edits, self._local)
+
+        every = [*map(_put, puts), *(SecurityEdit(kind, key, _remove) for kind, key in removals), *edits]
+        return await self._writer.write(every, plan, Deadlines(timeout_ms))
+
     # Tailrace's own requests
 
     async def undelete_topic(self, name_or_id: str) -> Topic:
@@ -226,6 +243,14 @@ class AdminRequests:
             outcome if isinstance(outcome, KafkaError) else mirror.topic_by_id(outcome.id) or outcome
             for outcome in outcomes
         ]
+
+
+def _put(record: SecurityRecord) -> SecurityEdit:
+    return SecurityEdit(kind_of(record), key_of(record), lambda _: record)
+
+
+def _remove(_: SecurityRecord | None) -> None:
+    return None
 
 
 def _of_partition(outcome: Outcomes | KafkaError, partition: int) -> KafkaError | None:

@@ -10,8 +10,10 @@ from tailrace.cluster.specs import SpuSpec, TopicSpec
 from tailrace.cluster.topic_names import INTERNAL_TOPICS
 from tailrace.controller.objects.objects import Partition, Spu
 from tailrace.controller.state.local_store import LocalStore, PartitionKey
+from tailrace.controller.state.object_codec import SECURITY_PREFIX
 from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.protocol.internal import apply_metadata, apply_specs
+from tailrace.security.records.security_records import KINDS, encode_record
 
 C = TypeVar("C", apply_specs.Config, apply_metadata.Config)
 
@@ -39,18 +41,21 @@ def specs_request(
 
 
 def whole_metadata(
-    cluster: Cluster, store: LocalStore, *, is_damaged: bool = False
+    cluster: Cluster, store: LocalStore, *, unreadable: Collection[str] = ()
 ) -> apply_metadata.ApplyMetadataRequest:
     """Makes a message with the whole mirror.
 
-    If `is_damaged`, some values in the store cannot be read. Then there may be partitions whose topic is unknown.
+    `unreadable` has the keys of values in the store that cannot be read. If there are any, there may be partitions
+    whose topic is unknown. The SPU keeps what it knows of an unreadable user, access rule, quota or token.
     """
     request = _metadata(cluster, cluster.spus.values(), cluster.topics.values(), cluster.group_configs, is_full=True)
     there = set(store.topics_by_id)
-    if is_damaged:
+    if unreadable:
         there.update(store.topics_with_partitions)
         there.difference_update(store.deleted_topics)
     request.hidden_topics = sorted(topic_id for topic_id in there if cluster.topic_by_id(topic_id) is None)
+    every = [(kind, key) for kind in KINDS for key in cluster.security.of_kind(kind)]
+    request.security = _security(cluster, [*every, *_security_names(unreadable)])
     return request
 
 
@@ -59,6 +64,7 @@ def changed_metadata(
     spus: Iterable[SpuId],
     topics: Mapping[TopicId, Collection[int] | None],
     groups: Iterable[str] = (),
+    security: Iterable[tuple[str, str]] = (),
 ) -> apply_metadata.ApplyMetadataRequest:
     """Makes a message with the given parts of the mirror as they are now, or as removed if they do not exist.
 
@@ -70,6 +76,7 @@ def changed_metadata(
     request.topics = [_topic(topic, topics[topic_id]) for topic_id, topic in found_topics.items() if topic is not None]
     request.removed_spus = [spu for spu, found in found_spus.items() if found is None]
     request.removed_topics = [topic for topic, found in found_topics.items() if found is None]
+    request.security = _security(cluster, security)
     return request
 
 
@@ -148,6 +155,21 @@ def _topic(topic: TopicSpec, changed: Collection[int] | None = None) -> apply_me
 
 def _group(cluster: Cluster, group: str) -> apply_metadata.GroupState:
     return apply_metadata.GroupState(group, _configs(cluster.group_configs.get(group, {}), apply_metadata.Config))
+
+
+def _security(cluster: Cluster, names: Iterable[tuple[str, str]]) -> list[apply_metadata.SecurityState]:
+    """Returns the records of these kinds and keys. A record that does not exist has no value."""
+    found = ((kind, key, cluster.security.of_kind(kind).get(key)) for kind, key in names)
+    return [
+        apply_metadata.SecurityState(kind, key, None if record is None else encode_record(record))
+        for kind, key, record in found
+    ]
+
+
+def _security_names(keys: Iterable[str]) -> list[tuple[str, str]]:
+    """Returns the kinds and keys of the records among the keys of a KV store."""
+    parts = (key.removeprefix(SECURITY_PREFIX).partition("/") for key in keys if key.startswith(SECURITY_PREFIX))
+    return [(kind, key) for kind, _, key in parts if kind in KINDS]
 
 
 def _configs(configs: Mapping[str, str], kind: type[C]) -> list[C]:

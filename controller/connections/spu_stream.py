@@ -69,6 +69,8 @@ class SpuStream:
         self._topics: dict[TopicId, set[int] | None] = {}
         """The topics to send, each with its changed partitions, or None for the whole topic."""
         self._groups: set[str] = set()
+        self._security: set[tuple[str, str]] = set()
+        """The kinds and keys of the records to send."""
         self._due = trio.Event()
 
     # queueing
@@ -102,6 +104,7 @@ class SpuStream:
         for topic in change.topics:
             self._queue_topic(topic.id, change.partitions.get(topic.id))
         self._groups.update(change.groups)
+        self._security.update(change.security)
         self._wake()
 
     def _queue_topic(self, topic_id: TopicId, partitions: frozenset[int] | None) -> None:
@@ -167,6 +170,7 @@ class SpuStream:
         self._spus.clear()
         self._topics.clear()
         self._groups.clear()
+        self._security.clear()
         self._due = trio.Event()
         return specs, metadata
 
@@ -196,7 +200,7 @@ class SpuStream:
 
     def _take_metadata(self) -> ApplyMetadataRequest | None:
         if self._is_everything_due:
-            return whole_metadata(self._cluster, self._store, is_damaged=bool(self._unreadable))
-        if self._spus or self._topics or self._groups or self.sent_version != self._cluster.version:
-            return changed_metadata(self._cluster, self._spus, self._topics, self._groups)
+            return whole_metadata(self._cluster, self._store, unreadable=self._unreadable)
+        if self._spus or self._topics or self._groups or self._security or self.sent_version != self._cluster.version:
+            return changed_metadata(self._cluster, self._spus, self._topics, self._groups, self._security)
         return None

@@ -17,6 +17,13 @@ from tailrace.cluster.replica_assignment import fault_of_rows
 from tailrace.cluster.topic_names import check_topic_name
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.runtime.settings import SettingsError
+from tailrace.security.records.security_records import (
+    RecordError,
+    document_of_record,
+    key_of,
+    kind_of,
+    read_record,
+)
 
 from .document_fields import LONG_MAX, FieldError, Fields
 from .objects import (
@@ -28,6 +35,7 @@ from .objects import (
     Object,
     Partition,
     ProducerIdBlock,
+    SecurityEntry,
     Spu,
     SpuGroup,
     StreamAttribute,
@@ -95,6 +103,9 @@ def document_of(found: Object) -> Document:
             return {"kind": "archive", "name": found.archive, "spec": {"head": found.text}}
         case Trigger():
             return {"kind": "trigger", **trigger_document(found)}
+        case SecurityEntry(record):
+            spec = {"kind": kind_of(record), "record": document_of_record(record)}
+            return {"kind": "security", "name": key_of(record), "spec": spec}
 
 
 def parse_object(kind: str, document: object, name: str | None = None) -> Object:
@@ -162,7 +173,19 @@ def _read(kind: str, whole: Fields, spec: Fields) -> Object:
             return ArchiveHead(whole.text("name"), spec.text("head"))
         case "trigger":
             return read_trigger(whole, spec)
+        case "security":
+            return _read_security(whole, spec)
     raise FieldError(f"kind: there is no kind {kind!r}")
+
+
+def _read_security(whole: Fields, spec: Fields) -> SecurityEntry:
+    try:
+        record = read_record(spec.text("kind"), spec.raw("record"))
+    except RecordError as error:
+        raise FieldError(f"record: {error}") from error
+    if whole.text("name") != key_of(record):
+        raise FieldError("name: it is not the key of the record")
+    return SecurityEntry(record)
 
 
 def _checked_topic(topic: Topic) -> Topic:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from tailrace.cluster.specs import NO_LEADER, Shelf
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId, TopicId
 from tailrace.runtime.network import Address
+from tailrace.security.records.security_records import SecurityRecord
 
 GIBIBYTE = 1024**3
 PUBLIC_PORT = 9005
@@ -430,6 +431,13 @@ class Trigger(Struct, frozen=True):
     version: int = 0
 
 
+class SecurityEntry(Struct, frozen=True):
+    """A stored user, access rule, quota or delegation token. No request for objects returns it."""
+
+    record: SecurityRecord
+    version: int = 0
+
+
 def replica_name(index: int) -> str:
     """Returns the name of a trigger's replica, which is its id as a member: the first one is `replica1`."""
     return f"replica{index + 1}"
@@ -448,4 +456,5 @@ Object = (
     | StreamAttribute
     | ArchiveHead
     | Trigger
+    | SecurityEntry
 )

@@ -22,6 +22,7 @@ from tailrace.controller.objects.objects import (
     Object,
     Partition,
     PrivateEndpoint,
+    SecurityEntry,
     Spu,
     SpuType,
     Topic,
@@ -29,6 +30,7 @@ from tailrace.controller.objects.objects import (
 )
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import NO_EPOCH, SpuId, TopicId
+from tailrace.security.records.security_records import key_of, kind_of
 
 from .local_store import Change, LocalStore
 
@@ -53,6 +55,8 @@ class MirrorChange(Struct, frozen=True):
     """The changed partitions of each topic in which nothing else has changed."""
     groups: tuple[str, ...] = ()
     """The consumer groups whose own configs have changed."""
+    security: tuple[tuple[str, str], ...] = ()
+    """The kinds and keys of users, access rules, quotas and delegation tokens that have changed."""
     is_identity_changed: bool = False
     """Whether the cluster's id, or the SPU to which clients send admin requests, has changed."""
     are_waiting_topics_changed: bool = False
@@ -81,6 +85,7 @@ class ClusterMirror:
         self._changed_topics: dict[TopicId, bool] = {}
         """The changed topics, each with whether the topic itself has changed and not only its partitions."""
         self._changed_groups: dict[str, None] = {}
+        self._changed_security: dict[tuple[str, str], None] = {}
         self._is_identity_changed = False
         self._are_overrides_changed = False
 
@@ -104,6 +109,8 @@ class ClusterMirror:
                 self._are_overrides_changed = True
             case GroupConfigs(group):
                 self._changed_groups[group] = None
+            case SecurityEntry(record):
+                self._changed_security[kind_of(record), key_of(record)] = None
 
     def publish(self) -> MirrorChange:
         """Brings the mirror up to date and returns what has changed."""
@@ -111,6 +118,7 @@ class ClusterMirror:
         topics, removed_topics, partitions = self._publish_topics()
         are_waiting_topics_changed = bool(self._changed_topics) and self._publish_waiting_topics()
         groups = self._publish_groups()
+        security = self._publish_security()
         is_identity_changed = self._is_identity_changed and self._publish_identity()
         are_overrides_changed = self._are_overrides_changed
         if are_overrides_changed:
@@ -118,6 +126,7 @@ class ClusterMirror:
         self._changed_spus.clear()
         self._changed_topics.clear()
         self._changed_groups.clear()
+        self._changed_security.clear()
         self._is_identity_changed = False
         self._are_overrides_changed = False
         return MirrorChange(
@@ -127,6 +136,7 @@ class ClusterMirror:
             tuple(removed_topics),
             partitions,
             tuple(groups),
+            tuple(security),
             is_identity_changed,
             are_waiting_topics_changed,
             are_overrides_changed,
@@ -197,6 +207,19 @@ class ClusterMirror:
             if now != self._cluster.group_configs.get(group, {}):
                 self._cluster.put_group_configs(group, now)
                 changed.append(group)
+        return changed
+
+    def _publish_security(self) -> list[tuple[str, str]]:
+        changed = []
+        for kind, key in self._changed_security:
+            entry, before = self._store.security[kind].get(key), self._cluster.security.of_kind(kind).get(key)
+            if entry is None:
+                self._cluster.remove_security(kind, key)
+            elif entry.record != before:
+                self._cluster.put_security(entry.record)
+            else:
+                continue
+            changed.append((kind, key))
         return changed
 
     def _publish_identity(self) -> bool:

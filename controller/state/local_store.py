@@ -19,6 +19,7 @@ from tailrace.controller.objects.objects import (
     Object,
     Partition,
     ProducerIdBlock,
+    SecurityEntry,
     Spu,
     SpuGroup,
     StreamAttribute,
@@ -28,6 +29,9 @@ from tailrace.controller.objects.objects import (
     shelf_keepers_of,
 )
 from tailrace.protocol.ids import SpuId, TopicId
+from tailrace.security.records.security_records import KINDS, encode_record
+from tailrace.security.records.security_records import key_of as key_of_record
+from tailrace.security.records.security_records import kind_of as kind_of_record
 
 from .events import Removed, Stored
 from .object_codec import key_of
@@ -72,6 +76,8 @@ class LocalStore:
         self._triggers: dict[str, Trigger] = {}
         self._archives: dict[str, ArchiveHead] = {}
         self._stream_states: dict[str, dict[str, StreamAttribute]] = {}
+        self._security: dict[str, dict[str, SecurityEntry]] = {kind: {} for kind in KINDS}
+        self._security_bytes = 0
         self.objects: Mapping[str, Object] = MappingProxyType(self._objects)
         """All objects, by their keys in the KV store."""
         self.spus: Mapping[SpuId, Spu] = MappingProxyType(self._spus)
@@ -91,6 +97,10 @@ class LocalStore:
         self.triggers: Mapping[str, Trigger] = MappingProxyType(self._triggers)
         self.archives: Mapping[str, ArchiveHead] = MappingProxyType(self._archives)
         """The heads of archives, by the ids of the archives."""
+        self.security: Mapping[str, Mapping[str, SecurityEntry]] = MappingProxyType(
+            {kind: MappingProxyType(entries) for kind, entries in self._security.items()}
+        )
+        """Users, access rules, quotas and delegation tokens: by kind, and then by key."""
         self._identity: ClusterIdentity | None = None
         self._producer_ids: ProducerIdBlock | None = None
 
@@ -134,6 +144,11 @@ class LocalStore:
     @property
     def topics_with_stream_state(self) -> tuple[str, ...]:
         return tuple(self._stream_states)
+
+    @property
+    def security_bytes(self) -> int:
+        """The size of all users, access rules, quotas and delegation tokens."""
+        return self._security_bytes
 
     # changes
 
@@ -215,6 +230,9 @@ class LocalStore:
                 del self._archives[previous.archive]
             case Trigger():
                 del self._triggers[previous.name]
+            case SecurityEntry(record):
+                del self._security[kind_of_record(record)][key_of_record(record)]
+                self._security_bytes -= len(encode_record(record))
 
     def _add(self, current: Object) -> None:
         match current:
@@ -245,6 +263,9 @@ class LocalStore:
                 self._archives[current.archive] = current
             case Trigger():
                 self._triggers[current.name] = current
+            case SecurityEntry(record):
+                self._security[kind_of_record(record)][key_of_record(record)] = current
+                self._security_bytes += len(encode_record(record))
 
 
 def is_finished(topic: Topic) -> bool:

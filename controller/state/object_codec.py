@@ -22,16 +22,20 @@ from tailrace.controller.objects.objects import (
     Object,
     Partition,
     ProducerIdBlock,
+    SecurityEntry,
     Spu,
     SpuGroup,
     StreamAttribute,
     Topic,
     Trigger,
 )
+from tailrace.security.records import security_records
 
 from .actions import Delete, KvAction
 
 FORMAT = 1
+SECURITY_PREFIX = "security/"
+"""The beginning of the keys of all users, access rules, quotas and delegation tokens."""
 
 _SEAL = b',"crc32c":"%08x"}'
 _SEAL_BYTES = len(_SEAL % 0)
@@ -77,6 +81,13 @@ def key_of(found: Object) -> str:
             return f"archive/{found.archive}"
         case Trigger():
             return f"trigger/{found.name}"
+        case SecurityEntry(record):
+            return security_key(security_records.kind_of(record), security_records.key_of(record))
+
+
+def security_key(kind: str, key: str) -> str:
+    """Returns the key under which the KV store holds a record of a kind."""
+    return f"{SECURITY_PREFIX}{kind}/{key}"
 
 
 def encode(found: Object) -> bytes:

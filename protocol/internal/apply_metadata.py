@@ -121,6 +121,20 @@ class WaitingTopic(Struct):
     )
 
 
+class SecurityState(Struct):
+    """Inside ApplyMetadataRequest."""
+
+    kind: str = ""
+    key: str = ""
+    value: bytes | None = b""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("kind", "string", "0+"),
+        Field("key", "string", "0+"),
+        Field("value", "bytes", "0+", nullable="0+"),
+    )
+
+
 class ApplyMetadataRequest(Struct):
     """Versions 0, flexible: 0+."""
 
@@ -135,6 +149,7 @@ class ApplyMetadataRequest(Struct):
     groups: list[GroupState] = field(default_factory=list)
     hidden_topics: list[UUID] = field(default_factory=list)
     waiting_topics: list[WaitingTopic] = field(default_factory=list)
+    security: list[SecurityState] = field(default_factory=list)
 
     API_KEY: ClassVar[int] = 10051
     VERSIONS: ClassVar[str] = "0"
@@ -151,6 +166,7 @@ class ApplyMetadataRequest(Struct):
         Field("groups", GroupState, "0+", array=True),
         Field("hidden_topics", "uuid", "0+", array=True, tag=0, tagged="0+"),
         Field("waiting_topics", WaitingTopic, "0+", array=True, tag=1, tagged="0+"),
+        Field("security", SecurityState, "0+", array=True, tag=2, tagged="0+"),
     )
 
 

@@ -13,6 +13,12 @@ class ForwardRequest(Struct):
     api_key: int = 0
     api_version: int = 0
     body: bytes = b""
+    principal: str = ""
+    host: str = ""
+    client_id: str | None = None
+    protocol: str = ""
+    mechanism: str = ""
+    is_token: bool = False
 
     API_KEY: ClassVar[int] = 10005
     VERSIONS: ClassVar[str] = "0"
@@ -21,6 +27,12 @@ class ForwardRequest(Struct):
         Field("api_key", "int16", "0+"),
         Field("api_version", "int16", "0+"),
         Field("body", "bytes", "0+"),
+        Field("principal", "string", "0+", tag=0, tagged="0+"),
+        Field("host", "string", "0+", tag=1, tagged="0+"),
+        Field("client_id", "string", "0+", nullable="0+", tag=2, tagged="0+"),
+        Field("protocol", "string", "0+", tag=3, tagged="0+"),
+        Field("mechanism", "string", "0+", tag=4, tagged="0+"),
+        Field("is_token", "bool", "0+", tag=5, tagged="0+"),
     )
 
 

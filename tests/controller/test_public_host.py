@@ -76,6 +76,10 @@ async def test_a_topic_that_waits_for_spus_can_be_deleted(by_id: bool) -> None:
         (ForwardRequest(ApiKey.PRODUCE, 9, b""), ErrorCode.UNSUPPORTED_VERSION),
         (ForwardRequest(ApiKey.CREATE_TOPICS, 99, b""), ErrorCode.UNSUPPORTED_VERSION),
         (ForwardRequest(ApiKey.CREATE_TOPICS, 7, b"\x7f"), ErrorCode.INVALID_REQUEST),
+        (
+            ForwardRequest(ApiKey.CREATE_TOPICS, 5, body_of(CreateTopicsRequest(), 5), principal="alice"),
+            ErrorCode.INVALID_REQUEST,
+        ),
     ],
 )
 async def test_requests_that_cannot_be_forwarded_are_refused(asked: ForwardRequest, code: ErrorCode) -> None:

@@ -128,7 +128,7 @@ def test_callbacks_are_dropped_with_the_response() -> None:
 
 
 def test_a_context_without_a_connection_does_not_respond() -> None:
-    context = request_without_connection(ApiKey.FIND_COORDINATOR, 3, "an SPU")
+    context = request_without_connection(ApiKey.FIND_COORDINATOR, 3, ClientIdentity("an SPU"))
     assert (context.api_version, context.client.address) == (3, "an SPU")
     for respond in (partial(context.respond, FindCoordinatorResponse()), context.respond_nothing):
         with pytest.raises(AssertionError):

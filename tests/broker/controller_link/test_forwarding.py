@@ -28,6 +28,7 @@ from tailrace.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from tailrace.security.identity.principal import Principal
 from tailrace.server.request_context import ClientIdentity, RequestContext
 
 A_NEWER_CODE = 9999
@@ -243,3 +244,17 @@ async def test_a_topic_that_another_request_creates_is_waited_for(autojump_clock
 
         await trio.testing.wait_all_tasks_blocked()
         spu.mirror.apply(_metadata(6, "t"))
+
+
+async def test_the_controller_learns_who_the_client_is(autojump_clock: object) -> None:
+    spu = _Spu(_created)
+    spu.mirror.apply(_metadata(5, "t"))
+    context = _context()
+    context.client = ClientIdentity("[::1]:5", principal=Principal("User", "alice"), host="::1", protocol="SASL_SSL")
+    context.client.mechanism, context.client.is_token = "SCRAM-SHA-256", True
+    await spu.forwarding.forward(context, REQUEST, 7000)
+    await spu.forwarding.create_topics([NewTopic("t", 1, 1)])
+    of_client, of_spu = spu.sc.asked
+    assert (of_client.principal, of_client.host, of_client.client_id) == ("User:alice", "::1", "me")
+    assert (of_client.protocol, of_client.mechanism, of_client.is_token) == ("SASL_SSL", "SCRAM-SHA-256", True)
+    assert (of_spu.principal, of_spu.host, of_spu.client_id) == ("", "", None)

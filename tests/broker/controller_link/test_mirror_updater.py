@@ -1,22 +1,25 @@
 import pytest
 import trio
+from security_samples import READ_ORDERS, RECORDS
 
 from tailrace.broker.controller_link.mirror_updater import MirrorUpdater
 from tailrace.cluster.advertised_addresses import PUBLISHED
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import Endpoint
-from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.error_codes import ErrorCode, RemoteProtocolError
 from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.protocol.internal.apply_metadata import (
     ApplyMetadataRequest,
     Config,
     GroupState,
     PartitionState,
+    SecurityState,
     SpuState,
     TopicState,
     WaitingTopic,
 )
 from tailrace.protocol.internal.apply_metadata import Endpoint as StatedEndpoint
+from tailrace.security.records.security_records import SecurityRecord, encode_record, key_of, kind_of
 
 A, B, C = TopicId(int=7), TopicId(int=8), TopicId(int=9)
 
@@ -198,3 +201,32 @@ def test_of_itself_it_keeps_the_published_address_and_knows_the_address_of_its_m
     endpoints = [StatedEndpoint("PUBLIC", "10.0.0.1", 9005), StatedEndpoint(PUBLISHED, "host.example", 19092)]
     mirror.apply(ApplyMetadataRequest(True, 1, spus=[SpuState(1, None, True, endpoints)]))
     assert cluster.spus[SpuId(1)].endpoints == (published,)
+
+
+def _state(record: SecurityRecord) -> SecurityState:
+    return SecurityState(kind_of(record), key_of(record), encode_record(record))
+
+
+def test_security_comes_and_goes_and_stays_while_no_metadata_come() -> None:
+    cluster, mirror = _updated(ApplyMetadataRequest(True, 1, security=[_state(each) for each in RECORDS]))
+    tables = cluster.security
+    assert [tables.of_kind(kind_of(each)) for each in RECORDS] == [{key_of(each): each} for each in RECORDS]
+    version = tables.version
+    mirror.apply(ApplyMetadataRequest(True, 2, security=[_state(each) for each in RECORDS]))
+    assert tables.version == version, "the same records change nothing"
+    mirror.apply(ApplyMetadataRequest(False, 3, security=[SecurityState("user", "alice", None)]))
+    assert (tables.users, len(tables.acls)) == ({}, 1)
+    mirror.on_connected(())
+    assert len(tables.acls) == 1
+    mirror.apply(ApplyMetadataRequest(True, 1, security=[SecurityState("acl", key_of(READ_ORDERS), None)]))
+    assert tables.acls == {key_of(READ_ORDERS): READ_ORDERS}, "the controller cannot read the rule"
+    assert not tables.quotas
+    mirror.apply(ApplyMetadataRequest(True, 2))
+    assert not tables.acls
+
+
+def test_a_record_that_cannot_be_read_ends_the_connection() -> None:
+    with pytest.raises(RemoteProtocolError, match="a record that cannot be read"):
+        _updated(ApplyMetadataRequest(True, 1, security=[SecurityState("user", "alice", b"{}")]))
+    cluster, _ = _updated(ApplyMetadataRequest(True, 1, security=[SecurityState("of a later version", "a", b"{}")]))
+    assert cluster.security.version == 0

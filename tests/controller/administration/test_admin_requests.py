@@ -4,18 +4,23 @@ import pytest
 import trio.testing
 from msgspec.structs import replace
 from running_workflow import put, registered, running_workflow
+from security_samples import ALICE, CREDENTIAL, RECORDS
 from structlog.testing import capture_logs
 
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.cluster.configs.config_changes import Alteration, ConfigChange, Operation, ResourceKind
 from tailrace.cluster.specs import TopicSpec
 from tailrace.cluster.topic_planning import MorePartitions, NewTopic
+from tailrace.controller.administration.object_planning import list_objects
 from tailrace.controller.key_value.interface import Change, Entry
 from tailrace.controller.key_value.interface import Put as StorePut
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.objects.objects import PartitionResolution, TopicResolution
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId
+from tailrace.security.records.security_records import SecurityRecord, key_of, kind_of
+from tailrace.security.records.user_record import UserRecord
+from tailrace.server.administration import SecurityEdit
 
 
 def codes(outcomes: list[TopicSpec | KafkaError]) -> list[ErrorCode]:
@@ -400,3 +405,50 @@ async def test_waiting_requests_fail_when_the_sc_stops() -> None:
         await trio.testing.wait_all_tasks_blocked()
         outcomes += await running.administration.create_topics([NewTopic("late", 1, 1)])
         assert codes(outcomes) == [ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_CONTROLLER]
+
+
+async def test_users_and_rules_are_in_the_mirror_by_the_answer() -> None:
+    async with running_workflow(await store_with(1)) as running:
+        tables, change = running.workflow.cluster.security, running.administration.change_security
+        version = running.workflow.cluster.version
+        assert await change(RECORDS) == [None] * len(RECORDS)
+        assert [tables.of_kind(kind_of(each)) for each in RECORDS] == [{key_of(each): each} for each in RECORDS]
+        assert running.workflow.cluster.version > version
+        too_long = replace(ALICE, name="a" * 2000)
+        outcomes = await change([too_long], [("user", "alice"), ("user", "nobody")])
+        assert [None if each is None else each.code for each in outcomes] == [ErrorCode.INVALID_REQUEST, None, None]
+        assert not tables.users
+
+
+async def test_edits_of_one_user_that_arrive_together_are_all_carried_out() -> None:
+    def add(mechanism: str) -> SecurityEdit:
+        def change(before: SecurityRecord | None) -> SecurityRecord:
+            assert before is None or isinstance(before, UserRecord)
+            credential = replace(CREDENTIAL, mechanism=mechanism)
+            return UserRecord("alice", (*(() if before is None else before.credentials), credential))
+
+        return SecurityEdit("user", "alice", change)
+
+    async with running_workflow(await store_with(1)) as running:
+        change = running.administration.change_security
+
+        async def change_two(*mechanisms: str) -> None:
+            assert await change(edits=[add(each) for each in mechanisms]) == [None, None]
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(change_two, "a", "b")
+            nursery.start_soon(change_two, "c", "d")
+        alice = running.workflow.cluster.security.users["alice"]
+        assert sorted(each.mechanism for each in alice.credentials) == ["a", "b", "c", "d"]
+
+
+async def test_users_survive_a_restart_of_the_controller_and_are_no_objects() -> None:
+    store = await store_with(1)
+    async with running_workflow(store) as running:
+        assert await running.administration.change_security(RECORDS) == [None] * len(RECORDS)
+    async with running_workflow(store) as running:
+        tables = running.workflow.cluster.security
+        assert [tables.of_kind(kind_of(each)) for each in RECORDS] == [{key_of(each): each} for each in RECORDS]
+        for kind in ("security", "user"):
+            with pytest.raises(KafkaError, match="there is no kind"):
+                list_objects(kind, None, running.workflow.local)

@@ -4,6 +4,7 @@ import object_samples
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from security_samples import ALICE, RECORDS
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import Endpoint, PartitionSpec, Shelf, SpuSpec, TopicSpec
@@ -17,6 +18,7 @@ from tailrace.controller.state.local_store import LocalStore
 from tailrace.protocol.codec.compile import decode, encode
 from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.protocol.internal.apply_specs import ApplySpecsRequest
+from tailrace.security.records.security_records import encode_record, key_of, kind_of
 
 ONE, TWO = SpuId(1), SpuId(2)
 ORDERS, BILLS = UUID(int=1), UUID(int=2)
@@ -67,7 +69,7 @@ def test_deleted_topics_are_not_sent_as_hidden() -> None:
     ):
         store.apply(Stored(replace(found, version=version)))
     assert whole_metadata(_cluster(), store).hidden_topics == [hidden]
-    assert whole_metadata(_cluster(), store, is_damaged=True).hidden_topics == [hidden, damaged]
+    assert whole_metadata(_cluster(), store, unreadable=["topic/x"]).hidden_topics == [hidden, damaged]
 
 
 def test_possible_changes_are_sent_in_their_current_state() -> None:
@@ -125,3 +127,18 @@ def test_every_partition_travels_once_under_its_topic(spu: Spu, partitions: list
     }
     assert shelves == {(each.topic_id, each.number): (each.spec.shelved_from, each.spec.shelves) for each in partitions}
     assert len({topic.topic_id for topic in request.topics}) == len(request.topics)
+
+
+def test_security_is_sent_as_a_whole_and_in_changes() -> None:
+    cluster = _cluster()
+    for record in RECORDS:
+        cluster.put_security(record)
+    whole = whole_metadata(cluster, LocalStore(), unreadable=["security/acl/abc", "security/other/x", "topic/security"])
+    sent = [(each.kind, each.key, each.value) for each in whole.security]
+    assert sent[:-1] == [(kind_of(record), key_of(record), encode_record(record)) for record in RECORDS]
+    assert sent[-1] == ("acl", "abc", None), "an SPU keeps what it has of a record that cannot be read"
+    changed = changed_metadata(cluster, [], {}, [], [("user", "alice"), ("user", "gone")])
+    assert [(each.kind, each.key, each.value) for each in changed.security] == [
+        ("user", "alice", encode_record(ALICE)),
+        ("user", "gone", None),
+    ]

@@ -7,6 +7,7 @@ import structlog
 import trio
 import trio.testing
 from scripted_spu import ScriptedSpu
+from security_samples import ALICE
 from simulation.network import MemoryNetwork
 
 from tailrace.cluster.cluster import Cluster
@@ -176,3 +177,16 @@ async def test_only_changed_partitions_of_a_topic_are_sent_unless_everything_is_
         world.spu.may_answer.set()
         await trio.testing.wait_all_tasks_blocked()
         assert told() == [([0, 1, 2, 3], True)]
+
+
+async def test_a_changed_user_is_told_once() -> None:
+    async with _world() as world:
+        world.accept()
+        await trio.testing.wait_all_tasks_blocked()
+        world.cluster.put_security(ALICE)
+        world.stream.queue_metadata(MirrorChange(security=(("user", "alice"),)))
+        await trio.testing.wait_all_tasks_blocked()
+        world.cluster.identify("", SpuId(-1))
+        world.stream.queue_metadata(MirrorChange(are_overrides_changed=True))
+        await trio.testing.wait_all_tasks_blocked()
+        assert [[each.key for each in message.security] for message in world.spu.metadata[1:]] == [["alice"], []]

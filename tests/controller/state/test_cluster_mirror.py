@@ -2,6 +2,7 @@
 
 from controller_model import ModelSc, custom, group, model, topic, topic_id
 from msgspec.structs import replace
+from security_samples import ALICE
 
 from tailrace.cluster.cluster import NO_CONTROLLER
 from tailrace.cluster.specs import NO_LEADER, Endpoint
@@ -12,6 +13,7 @@ from tailrace.controller.objects.objects import (
     PrivateEndpoint,
     PublicEndpoint,
     PublicListener,
+    SecurityEntry,
     Spu,
     SpuResolution,
     SpuStatus,
@@ -297,3 +299,19 @@ def test_hidden_facts_are_no_change() -> None:
     version = sc.brain.cluster.version
     assert publish(sc) == NO_CHANGE
     assert sc.brain.cluster.version == version
+
+
+def test_users_and_rules_are_added_changed_and_removed() -> None:
+    sc = model()
+    for record in (ALICE, replace(ALICE, credentials=())):
+        sc.write(replace(sc.brain.store.security["user"].get("alice", SecurityEntry(record)), record=record))
+        sc.settle()
+        version = sc.brain.cluster.version
+        assert publish(sc) == MirrorChange(security=(("user", "alice"),))
+        assert sc.brain.cluster.security.users == {"alice": record}
+        assert sc.brain.cluster.version > version
+    sc.remove(sc.brain.store.security["user"]["alice"])
+    sc.settle()
+    assert publish(sc) == MirrorChange(security=(("user", "alice"),))
+    assert sc.brain.cluster.security.users == {}
+    assert publish(sc) == NO_CHANGE

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from object_samples import objects
+from security_samples import ALICE, READ_ORDERS
 
 from tailrace.controller.key_value import interface as key_value
 from tailrace.controller.objects.objects import (
@@ -19,6 +20,7 @@ from tailrace.controller.objects.objects import (
     Partition,
     PartitionSpec,
     ProducerIdBlock,
+    SecurityEntry,
     Spu,
     SpuGroup,
     SpuGroupSpec,
@@ -30,6 +32,7 @@ from tailrace.controller.objects.objects import (
 from tailrace.controller.state.actions import Delete, Put
 from tailrace.controller.state.object_codec import ObjectError, OversizedError, change_of, decode, encode, key_of
 from tailrace.protocol.ids import SpuId
+from tailrace.security.records.security_records import key_of as key_of_record
 
 TOPIC_ID = UUID("0f0e0d0c-0b0a-0908-0706-050403020100")
 TOPIC = Topic("orders", TOPIC_ID, TopicSpec())
@@ -69,6 +72,8 @@ def test_encoded_objects_can_be_decoded(found: Object, version: int) -> None:
         (TOPIC, "topic/orders"),
         (DeletedTopic(TOPIC, 1), f"deleted-topic/{TOPIC_ID}"),
         (PARTITION, f"partition/{TOPIC_ID}/3"),
+        (SecurityEntry(replace(ALICE, name="CN=a/b, ö")), "security/user/CN=a/b, ö"),
+        (SecurityEntry(READ_ORDERS), f"security/acl/{key_of_record(READ_ORDERS)}"),
     ],
 )
 def test_keys(found: Object, key: str) -> None:

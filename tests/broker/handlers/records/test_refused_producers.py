@@ -12,7 +12,7 @@ from tailrace.broker.handlers.records import refused_producers
 from tailrace.broker.handlers.records.refused_producers import RefusedProducers
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.server.request_context import RequestContext, request_without_connection
+from tailrace.server.request_context import ClientIdentity, RequestContext, request_without_connection
 
 FENCED = KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, "its epoch is over")
 
@@ -22,7 +22,7 @@ def _sent(producer: int, epoch: int = 0) -> bytes:
 
 
 def _context(client_id: str | None = "orders") -> RequestContext:
-    context = request_without_connection(ApiKey.PRODUCE, 12, "192.0.2.1:4")
+    context = request_without_connection(ApiKey.PRODUCE, 12, ClientIdentity("192.0.2.1:4"))
     context.client_id = client_id
     return context
 
