@@ -1,0 +1,72 @@
+"""The server's side of OAUTHBEARER (RFC 7628): the client sends a bearer token, and extensions that we ignore.
+
+A client whose token is refused gets the reason as a challenge, acknowledges it with one byte, and is refused then.
+"""
+
+import re
+from collections.abc import Callable
+
+import msgspec
+
+from .bearer_tokens import Bearer, BearerError
+from .sasl_steps import Authenticated, Challenge, Refused, Step, user
+from .scram_exchange import decode_name
+
+MECHANISM = "OAUTHBEARER"
+_ACKNOWLEDGEMENT = b"\x01"
+_NAME = r"(?:[^=,\0]|=2C|=3D)+"
+_VALUE = r"[\x21-\x7E \t\r\n]+"
+_MESSAGE = re.compile(rf"n,(?:a=(?P<authorization>{_NAME}))?,\x01(?P<pairs>(?:[A-Za-z]+={_VALUE}\x01)*)\x01")
+_AUTH = re.compile(r"(?P<scheme>\w+) +(?P<token>[-_~+/.A-Za-z0-9]+=*)")
+_MALFORMED = "Invalid OAUTHBEARER client first message"
+
+
+class BearerExchange:
+    """One authentication of a client."""
+
+    def __init__(self, verify: Callable[[str], Bearer]) -> None:
+        """Prepares an exchange. `verify` returns whom a token names, or raises BearerError."""
+        self._verify = verify
+        self._refusal: Refused | None = None
+
+    def step(self, data: bytes) -> Step:
+        """Takes the client's next message."""
+        if self._refusal is not None:
+            if data == _ACKNOWLEDGEMENT:
+                return self._refusal
+            return Refused("the client did not acknowledge why its token was refused", self._refusal.message)
+        try:
+            message = _MESSAGE.fullmatch(data.decode())
+        except UnicodeDecodeError:
+            message = None
+        if message is None:
+            return Refused("the message is malformed", _MALFORMED)
+        pairs = [pair.split("=", 1) for pair in message["pairs"].split("\x01") if pair]
+        auths = [value for name, value in pairs if name == "auth"]
+        auth = _AUTH.fullmatch(auths[0]) if len(auths) == 1 else None
+        if auth is None or auth["scheme"].lower() != "bearer":
+            return Refused("the message has no bearer token", f"{_MALFORMED}: invalid 'auth' format")
+        return self._check(auth["token"], decode_name(message["authorization"] or ""))
+
+    def _check(self, token: str, authorization: str) -> Step:
+        try:
+            bearer = self._verify(token)
+        except BearerError as error:
+            return self._challenge(error)
+        if authorization and authorization != bearer.name:
+            return Refused(
+                "the client wants to act as another user",
+                "Authentication failed: Client requested an authorization id that is different from the token's"
+                " principal name",
+                bearer.name,
+            )
+        return Authenticated(user(bearer.name), expires_ms=bearer.expires_ms)
+
+    def _challenge(self, error: BearerError) -> Step:
+        """Tells the client why its token is refused."""
+        answer = {"status": error.status}
+        if error.scope is not None:
+            answer["scope"] = error.scope
+        encoded = msgspec.json.encode(answer)
+        self._refusal = Refused(str(error), encoded.decode())
+        return Challenge(encoded)

@@ -1,0 +1,35 @@
+"""Credentials of users that do not exist, so that an unknown name looks like a wrong password.
+
+They are computed from the name and a secret. The same name gets the same salt each time, as a real user would.
+"""
+
+import hmac
+
+from tailrace.security.records.user_record import ScramCredential
+
+from .scram_keys import ITERATIONS, SALT_BYTES, keyed_hash
+
+_SALT_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+class UnknownUsers:
+    """Makes credentials that no password fits."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+
+    def __repr__(self) -> str:
+        return "<UnknownUsers>"
+
+    def credential(self, mechanism: str, name: str) -> ScramCredential:
+        """Returns the credential that the exchange for an unknown name uses."""
+        digest = hmac.digest(self._secret, f"{mechanism}\0{name}".encode(), "sha512")
+        # Clients of Apache Kafka choose salts of such characters, and most users are created by them or by us.
+        salt = "".join(_SALT_DIGITS[byte % len(_SALT_DIGITS)] for byte in digest[:SALT_BYTES]).encode()
+        return ScramCredential(
+            mechanism=mechanism,
+            salt=salt,
+            stored_key=keyed_hash(mechanism, self._secret, b"stored" + digest),
+            server_key=keyed_hash(mechanism, self._secret, b"server" + digest),
+            iterations=ITERATIONS,
+        )
