@@ -16,7 +16,7 @@ class TokenRecord(Struct, frozen=True):
     credentials: tuple[ScramCredential, ...]
     """What a server keeps to check the HMAC, which is the password of the token."""
     renewers: tuple[str, ...]
-    """The principals that may renew the token, besides its owner and requester."""
+    """The principals that may renew the token, besides its owner."""
     issued_ms: int
     expires_ms: int
     """The time after which nobody can authenticate with the token, unless it is renewed before."""

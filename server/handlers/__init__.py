@@ -44,6 +44,24 @@ ADMINISTRATIVE = frozenset(
 forwards them, see `broker/handlers/administration/forwarded_apis.py`."""
 
 
+IN_SECURITY = frozenset(
+    {
+        ApiKey.DESCRIBE_ACLS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        ApiKey.DESCRIBE_DELEGATION_TOKEN,
+    }
+)
+"""The APIs whose modules are in the sub-package `security`."""
+
+
 def load(api_key: int) -> Handler:
     """Imports the module that handles a shared API, and returns its handler."""
     assert api_key in SHARED, "the handlers of other APIs need more than a Host"
@@ -60,4 +78,5 @@ def load_administrative(api_key: int) -> AdministrativeHandler:
 
 def _handle_of(api_key: int) -> Any:
     """Returns the function `handle` of the module that is named after the API."""
-    return importlib.import_module(f"tailrace.server.handlers.{ApiKey(api_key).name.lower()}").handle
+    room = "security." if api_key in IN_SECURITY else ""
+    return importlib.import_module(f"tailrace.server.handlers.{room}{ApiKey(api_key).name.lower()}").handle

@@ -1,0 +1,1 @@
+"""Handlers of the APIs about users, access rules, quotas and delegation tokens, one module for each API."""
