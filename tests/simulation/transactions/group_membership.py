@@ -37,9 +37,11 @@ class GroupMembership:
 
     async def refresh(self) -> None:
         """Joins if that is needed, or else sends a heartbeat if one is due."""
+        if self.generation != NO_GENERATION and trio.current_time() < self._next_heartbeat:
+            return
         if self.generation == NO_GENERATION:
             await self._join()
-        elif trio.current_time() >= self._next_heartbeat:
+        else:
             request = HeartbeatRequest(GROUP, self.generation, self.member_id)
             response = await self._client.ask_coordinator(
                 GROUP_KEYS, GROUP, ApiKey.HEARTBEAT, HEARTBEAT_VERSION, request
