@@ -47,6 +47,11 @@ class TransactionScenario(Scenario, frozen=True, kw_only=True):
         return int(self.broker["transaction.state.log.num.partitions"])
 
     @property
+    def is_synced_before_acknowledging(self) -> bool:
+        """Whether all topics are synced, the internal ones included, to which the configs of topics do not apply."""
+        return self.broker.get("log.flush.interval.messages") == "1"
+
+    @property
     def payments(self) -> int:
         return 2
 
