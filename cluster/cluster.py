@@ -44,6 +44,8 @@ class Cluster:
         """By name, the topics that no client can use yet, so that clients are told the reason."""
         self.security = SecurityTables()
         """The users, access rules, quotas and delegation tokens. They have a version of their own."""
+        self._hidden_topics: set[TopicId] = set()
+        """The topics that exist, but whose current state the controller does not tell yet."""
         self.gone_watchers: list[Callable[[TopicSpec], None]] = []
         """Functions to call with each topic that was removed, even if a new topic has its name."""
 
@@ -59,6 +61,20 @@ class Cluster:
         if spec is None or not 0 <= partition < len(spec.partitions):
             return None
         return spec.partitions[partition]
+
+    def may_lack(self, topic: str) -> bool:
+        """Returns whether the topic of this name may have partitions that this mirror does not have yet.
+
+        A controller that has just begun may know that a topic exists, but not yet what is in it, nor its name.
+        """
+        if not self._hidden_topics:
+            return False
+        found = self._topics.get(topic)
+        if found is not None:
+            return found.id in self._hidden_topics
+        names = {each.id: each.name for each in self.waiting_topics.values()}
+        names |= {topic_id: each.name for topic_id, each in self._topics_by_id.items()}
+        return any(names.get(topic_id, topic) == topic for topic_id in self._hidden_topics)
 
     # called by the source of specs
 
@@ -87,10 +103,12 @@ class Cluster:
             self.remove_topic(before.id)
         self._topics[topic.name] = topic
         self._topics_by_id[topic.id] = topic
+        self._hidden_topics.discard(topic.id)
         self.version += 1
 
     def remove_topic(self, topic_id: TopicId) -> None:
         """Removes a topic, if it exists, and calls the watchers."""
+        self._hidden_topics.discard(topic_id)
         topic = self._topics_by_id.pop(topic_id, None)
         if topic is not None:
             del self._topics[topic.name]
@@ -105,6 +123,10 @@ class Cluster:
         if waiting != self.waiting_topics:
             self.waiting_topics = MappingProxyType(waiting)
             self.version += 1
+
+    def put_hidden_topics(self, topics: Iterable[TopicId]) -> None:
+        """Replaces the topics whose current state is not known yet, until they are put or removed."""
+        self._hidden_topics = set(topics)
 
     def put_group_configs(self, group: str, configs: Mapping[str, str]) -> None:
         """Replaces the configs of a group; they may be empty."""

@@ -52,6 +52,7 @@ class MirrorUpdater:
         cluster = self._cluster
         if message.is_full:
             self._remove_others(message)
+            cluster.put_hidden_topics(message.hidden_topics)
         for spu_id in message.removed_spus:
             cluster.remove_spu(SpuId(spu_id))
         for topic_id in message.removed_topics:

@@ -5,7 +5,8 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from tailrace.cluster.cluster import Cluster
-from tailrace.cluster.specs import PartitionSpec, SpuSpec, TopicSpec
+from tailrace.cluster.specs import PartitionSpec, SpuSpec, TopicSpec, WaitingTopic
+from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import Epoch, SpuId
 
 SPU = SpuId(1)
@@ -35,6 +36,37 @@ def test_what_does_not_exist_is_none() -> None:
     assert cluster.partition(SECOND, 0) is None
     assert cluster.partition("t", 2) is None
     assert cluster.partition("t", -1) is None
+
+
+def test_a_hidden_topic_may_have_any_unknown_name() -> None:
+    cluster = Cluster()
+    cluster.put_topic(topic(FIRST))
+    assert not cluster.may_lack("t")
+    assert not cluster.may_lack("u")
+    cluster.put_hidden_topics([SECOND])
+    assert not cluster.may_lack("t"), "its name is known, and it is not hidden"
+    assert cluster.may_lack("u")
+    cluster.put_waiting_topics([WaitingTopic(SECOND, "w", ErrorCode.INVALID_REPLICATION_FACTOR)])
+    assert (cluster.may_lack("u"), cluster.may_lack("w")) == (False, True)
+    cluster.put_waiting_topics([])
+    cluster.put_topic(topic(SECOND, "u"))
+    assert not cluster.may_lack("v")
+
+
+def test_a_hidden_topic_that_is_known_may_have_more_partitions() -> None:
+    cluster = Cluster()
+    cluster.put_topic(topic(FIRST))
+    cluster.put_hidden_topics([FIRST])
+    assert (cluster.may_lack("t"), cluster.may_lack("u")) == (True, False)
+    cluster.put_topic(topic(FIRST, partitions=3))
+    assert not cluster.may_lack("t")
+
+
+def test_a_hidden_topic_that_is_removed_is_missed_no_longer() -> None:
+    cluster = Cluster()
+    cluster.put_hidden_topics([FIRST])
+    cluster.remove_topic(FIRST)
+    assert not cluster.may_lack("t")
 
 
 def test_a_name_that_is_taken_over_leaves_no_trace_of_the_old_id() -> None:

@@ -33,7 +33,8 @@ UNKNOWN_SECONDS_MIN = 1.0
 """How long a partition must be unknown before it counts as deleted.
 
 A new coordinator may learn of its election before it learns of a topic. It must not forget the markers for that topic.
-While it does not know the topic of its own log, it knows no topic, and the time does not count.
+While it does not know the topic of its own log, it knows no topic, and the time does not count. Neither does it count
+while the controller hides a topic that may be that of the marker.
 """
 
 
@@ -90,8 +91,12 @@ class MarkerLines:
         """Puts the marker into a line for its leader, which is returned; without a leader the marker is not added."""
         found = self._cluster.partition(*marker.partition)
         if found is None:
-            if TRANSACTIONS_TOPIC in self._cluster.topics:  # otherwise the mirror of the cluster is still empty
-                marker.unknown_since = now if marker.unknown_since is None else marker.unknown_since
+            # Without the topic of the coordinator's own log, the mirror of the cluster is still empty.
+            is_empty = TRANSACTIONS_TOPIC not in self._cluster.topics
+            if is_empty or self._cluster.may_lack(marker.partition.topic):
+                marker.unknown_since = None
+            elif marker.unknown_since is None:
+                marker.unknown_since = now
             return None
         marker.unknown_since = None
         if found.leader == NO_LEADER:

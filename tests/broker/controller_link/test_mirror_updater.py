@@ -82,8 +82,14 @@ def test_what_is_not_in_the_full_metadata_is_removed_also_if_a_name_was_reused()
 def test_hidden_topics_stay_unchanged() -> None:
     full = _full(2, _topic(B, "b"))
     full.hidden_topics = [A, C]
-    cluster, _ = _updated(_full(1, _topic(A, "a", 2), _topic(B, "b")), full)
+    cluster, mirror = _updated(_full(1, _topic(A, "a", 2), _topic(B, "b")), full)
     assert {name: len(topic.partitions) for name, topic in cluster.topics.items()} == {"a": 2, "b": 1}
+    assert [cluster.may_lack(name) for name in "abc"] == [True, False, True]
+    mirror.apply(ApplyMetadataRequest(False, 3, "cluster", 1, topics=[_topic(A, "a", 3)], removed_topics=[C]))
+    assert [cluster.may_lack(name) for name in "abc"] == [False, False, False]
+    mirror.apply(full)
+    mirror.apply(_full(4, _topic(A, "a"), _topic(B, "b")))
+    assert [cluster.may_lack(name) for name in "abc"] == [False, False, False]
 
 
 def test_a_topic_that_was_made_again_in_one_step_is_the_new_one() -> None:

@@ -89,6 +89,22 @@ def test_no_partition_is_gone_while_the_mirror_of_the_cluster_is_empty() -> None
         assert not lines.is_gone(marker, now)
 
 
+def test_a_partition_is_not_gone_while_its_topic_may_be_hidden() -> None:
+    """After a restart of this SPU, the mirror lacks the topics that a new Streaming Controller hides for a while."""
+    cluster = _cluster({"t": [FIRST]})
+    lines, hidden, grown = MarkerLines(cluster), _marker("hidden"), _marker("t", 1)
+    for now in (0.0, 1000.0):
+        cluster.put_hidden_topics([TopicId(int=9), cluster.topics["t"].id])
+        for marker in (hidden, grown):
+            assert lines.add(marker, now) is None
+            assert not lines.is_gone(marker, now)
+    cluster.put_hidden_topics([])
+    for now, is_gone in ((1000.5, False), (1000.5 + UNKNOWN_SECONDS_MIN, True)):
+        for marker in (hidden, grown):
+            assert lines.add(marker, now) is None
+            assert lines.is_gone(marker, now) == is_gone
+
+
 def test_a_partition_that_becomes_known_is_not_gone() -> None:
     cluster = _cluster({"t": [FIRST]})
     lines, marker = MarkerLines(cluster), _marker("new")

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from structlog.testing import capture_logs
 from transaction_clients import TransactionalProducer, ends_of, find_coordinator
 
+from tailrace.broker.controller_link.mirror_updater import MirrorUpdater
 from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.transactions.common.marker_work import MarkerWork
 from tailrace.broker.transactions.hosting.marker_lines import UNKNOWN_SECONDS_MIN
@@ -20,6 +21,7 @@ from tailrace.cluster.specs import PartitionSpec, TopicPartition, TopicSpec
 from tailrace.protocol.apis import Api
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
+from tailrace.protocol.internal.apply_metadata import ApplyMetadataRequest, PartitionState, TopicState
 from tailrace.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -172,6 +174,22 @@ async def test_a_deleted_partition_needs_no_marker(autojump_clock: object) -> No
         await trio.sleep(UNKNOWN_SECONDS_MIN * 2)
         assert world.owner.written == [T[0]]
         assert world.sent == []
+
+
+async def test_a_marker_waits_for_a_topic_that_the_controller_hides(autojump_clock: object) -> None:
+    """This SPU restarts, so that its mirror is empty, and the Streaming Controller tells of the topic late."""
+    async with trio.open_nursery() as nursery:
+        world = _world(nursery)
+        states = TopicState(TopicId(int=1), TRANSACTIONS_TOPIC, is_internal=True, partitions=[PartitionState(0, HERE)])
+        mirror = MirrorUpdater(world.cluster, HERE)
+        mirror.apply(ApplyMetadataRequest(True, 1, topics=[states], hidden_topics=[TopicId(int=2)]))
+        world.send(T[0])
+        await trio.sleep(60)
+        assert (world.owner.written, world.sent) == ([], [])
+        shown = TopicState(TopicId(int=2), "t", partitions=[PartitionState(0, THERE)])
+        mirror.apply(ApplyMetadataRequest(False, 2, topics=[shown]))
+        await trio.sleep(5)
+        assert (world.owner.written, [spu for spu, _ in world.sent]) == ([T[0]], [THERE])
 
 
 async def test_a_fenced_coordinator_sends_nothing_more(autojump_clock: object) -> None:
