@@ -299,6 +299,8 @@ class Log:
         disk = self.disk
         disk.unsynced_bytes += size
         disk.is_changed = True
+        if self.segment_list.open.size >= self.snapshots.keeps_at and self.knows_producers:
+            self.snapshots.keep(self.segment_list.open, self.producers)
 
     def _segment_for(self, header: BatchHeader) -> OpenSegment:
         """Returns the segment for a batch for which the open segment has no room.
@@ -326,6 +328,7 @@ class Log:
             self.transactions.write_open(),
         )
         segments.open = self.maker.new_segment(sealed.end)
+        self.snapshots.on_new_segment()
         self.transactions.on_rolled(sealed.end)
         segments.sealed.append(sealed)
         return segments.open

@@ -6,7 +6,10 @@ The scrub itself reads a segment step by step and is in `segment_scrub`; `broker
 from collections.abc import Sequence
 from contextlib import suppress
 
+import trio
+
 from tailrace.storage.manifest import manifest
+from tailrace.storage.producers.producer_state import ProducerStates
 from tailrace.storage.segments.sealed_segment import SealedSegment
 from tailrace.storage.segments.segment_list import Segment
 from tailrace.storage.segments.segment_scrub import (
@@ -25,9 +28,25 @@ def load_producers(log: LogParts) -> None:
     Raises ProducersUnknownError as long as the header of a batch is damaged that would tell of them.
     """
     if not log.knows_producers:
-        log.producers = log.snapshots.load(log.segment_list.sealed, log.segment_list.open, None, {})
-        log.knows_producers, log.must_load_producers = True, False
-        log.transactions.on_producers(log.producers, is_known=True)
+        _take_producers(log, log.snapshots.load(log.segment_list.sealed, log.segment_list.open, None, {}))
+
+
+async def load_producers_in_steps(log: LogParts) -> None:
+    """Does what `load_producers` does, and lets other tasks run meanwhile. Nothing may be appended or truncated."""
+    if not log.knows_producers:
+        loading = log.snapshots.loading(log.segment_list.sealed, log.segment_list.open, None, {})
+        while True:
+            try:
+                next(loading)
+            except StopIteration as end:
+                _take_producers(log, end.value)
+                return
+            await trio.lowlevel.checkpoint()
+
+
+def _take_producers(log: LogParts, producers: ProducerStates) -> None:
+    log.producers, log.knows_producers, log.must_load_producers = producers, True, False
+    log.transactions.on_producers(producers, is_known=True)
 
 
 def synced_segments(log: LogParts) -> Sequence[SealedSegment]:

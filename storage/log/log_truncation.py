@@ -30,7 +30,7 @@ from tailrace.storage.segments.segment_truncation import (
 
 from .log_manifest import manifest_content
 from .log_parts import LogParts
-from .log_repair import load_producers
+from .log_repair import load_producers_in_steps
 
 
 async def truncate(log: LogParts, to_offset: int) -> None:
@@ -96,7 +96,7 @@ async def complete_truncation(log: LogParts) -> None:
             await _sync_producers(log)
         await retry_when_out_of_files(lambda: log.disk.sync(log.log_epochs.with_epoch_starts))
         if log.must_load_producers:
-            await retry_call_when_out_of_files(lambda: load_producers(log))
+            await retry_when_out_of_files(lambda: load_producers_in_steps(log))
     log.is_truncation_pending = False
 
 
@@ -114,6 +114,10 @@ async def _truncate_segments(log: LogParts, kept: int, end: int, prepared: Prepa
                 log.maker.remove(segment.base)
         log.segment_list.open = prepared.apply() if prepared else log.maker.new_segment(first.base)
     _shorten(log)
+    if isinstance(first, SealedSegment):
+        log.snapshots.on_new_segment()
+    else:
+        log.snapshots.on_truncated(log.log_end)
     if log.knows_producers and not log.producers.truncate(log.log_end):
         log.knows_producers, log.must_load_producers = False, True
     log.transactions.on_truncated(first, log.producers, is_known=log.knows_producers)
@@ -133,6 +137,7 @@ async def _truncate_fully(log: LogParts, new_start: int, producers: ProducerStat
         log.snapshots.remove(removed[0].base)
         log.segment_list.open = log.maker.new_segment(new_start)
     _shorten(log)
+    log.snapshots.on_new_segment()
     log.producers, log.knows_producers, log.must_load_producers = producers, True, False
     log.transactions.on_started_over(producers)
     await complete_truncation(log)

@@ -1,7 +1,14 @@
-"""Snapshots of producer states at the ends of segments, so that a log need not be read to restore them."""
+"""Snapshots of producer states at the ends of segments, so that a log need not be read to restore them.
 
-from collections.abc import Sequence
+After a truncation, the states at the new end are restored from the last snapshot before it and the batches after that.
+A large segment can have millions of batches, which take a minute. So the last snapshots within the open segment of a
+log with transactions are kept in memory, and the batches are read in steps.
+"""
+
+from collections import deque
+from collections.abc import Generator, Sequence
 from contextlib import suppress
+from typing import NamedTuple, TypeVar
 
 import crc32c
 from msgspec.structs import replace
@@ -18,10 +25,33 @@ from tailrace.storage.segments.sealed_segment import SealedSegment
 
 from .producer_state import CHECKSUM_BYTES, CompletedTransaction, ProducerStates
 
+T = TypeVar("T")
+
 NO_PRODUCERS = 0
 """Stands for the checksum of a snapshot that was not written because no producer had a state."""
 NOT_WRITTEN = -1
 """Stands for the checksum of a snapshot that is missing. Only the log can tell whether producers had a state."""
+
+BATCHES_PER_STEP = 1000
+"""The number of batches that are read in one step. A step takes about 10 ms."""
+KEEP_BYTES = 8 * 2**20
+"""How much is appended to the open segment between two snapshots that are kept in memory."""
+KEPT_MAX = 2
+KEPT_PRODUCERS_MAX = 1000
+"""The largest number of producers in a snapshot that is kept in memory. One of more takes too long."""
+
+Loading = Generator[None, None, ProducerStates]
+"""Loads the states of producers in steps."""
+
+
+class _Kept(NamedTuple):
+    """A snapshot within the open segment."""
+
+    end: int
+    """The offset after the last batch that it includes."""
+    position: int
+    """The position of the next batch in the segment."""
+    snapshot: bytes
 
 
 class ProducersUnknownError(KafkaError):
@@ -44,11 +74,36 @@ def checksum_of(snapshot: bytes) -> int:
 class ProducerSnapshots:
     """Reads and writes the snapshots of one log."""
 
-    __slots__ = ("_directory", "_files")
+    __slots__ = ("_directory", "_files", "_kept", "keeps_at")
 
     def __init__(self, files: Files, directory: str) -> None:
         self._files = files
         self._directory = directory
+        self._kept: deque[_Kept] = deque(maxlen=KEPT_MAX)
+        """The snapshots within the open segment, the newest last."""
+        self.keeps_at = KEEP_BYTES
+        """The size of the open segment at which the next snapshot is kept."""
+
+    # within the open segment
+
+    def keep(self, segment: OpenSegment, states: ProducerStates) -> None:
+        """Keeps a snapshot at the end of the open segment, unless a truncation can do without."""
+        self.keeps_at = segment.size + KEEP_BYTES
+        if len(states) <= KEPT_PRODUCERS_MAX and (states.open_transactions or states.has_markers_from(0)):
+            self._kept.append(_Kept(segment.end, segment.size, states.snapshot()))
+
+    def on_truncated(self, log_end: int) -> None:
+        """Forgets the snapshots that include removed batches of the open segment."""
+        while self._kept and self._kept[-1].end > log_end:
+            self._kept.pop()
+        self.keeps_at = KEEP_BYTES + (self._kept[-1].position if self._kept else 0)
+
+    def on_new_segment(self) -> None:
+        """Notes that another segment is the open one."""
+        self._kept.clear()
+        self.keeps_at = KEEP_BYTES
+
+    # files
 
     def write(self, log_end: int, states: ProducerStates) -> int:
         """Writes a snapshot for this log end and returns its checksum.
@@ -98,13 +153,26 @@ class ProducerSnapshots:
         closed_checksum: int | None,
         completed: dict[int, list[CompletedTransaction]],
     ) -> ProducerStates:
-        """Restores the producer states from the newest trustworthy snapshot and the batches after it.
+        """Restores the producer states at once. See `loading`."""
+        return _finished(self.loading(sealed, open_segment, closed_checksum, completed))
+
+    def loading(
+        self,
+        sealed: Sequence[SealedSegment],
+        open_segment: OpenSegment,
+        closed_checksum: int | None,
+        completed: dict[int, list[CompletedTransaction]],
+    ) -> Loading:
+        """Restores the producer states from the newest trustworthy snapshot and the batches after it, in steps.
 
         Also writes snapshots that are missing at the ends of these segments: once the batches are deleted, nothing else
         tells about their producers. `closed_checksum` is the checksum of the snapshot at the log end if the log was
         closed cleanly. `completed` gets the transactions that end in each segment that was read, by its base. Raises
         ProducersUnknownError.
         """
+        if self._kept and (states := ProducerStates.restore(self._kept[-1].snapshot)) is not None:
+            yield from self._replaying_segment(states, open_segment, self._kept[-1].position)
+            return states
         if closed_checksum is not None and (states := self._read(open_segment.end, closed_checksum)) is not None:
             return states
         segments: list[SealedSegment | OpenSegment] = [*sealed, open_segment]
@@ -112,9 +180,10 @@ class ProducerSnapshots:
             before = sealed[index - 1]
             # No snapshot is known to belong to a segment that recovery found and the manifest did not name.
             if before.is_synced and (states := self._read(before.end, before.facts.producers_checksum)) is not None:
-                return self._replay(states, segments[index:], completed)
+                return (yield from self._replaying(states, segments[index:], completed))
         # The segment before the first one is gone, but its last snapshot remains.
-        return self._replay(self._read(segments[0].base, None) or ProducerStates(), segments, completed)
+        states = self._read(segments[0].base, None) or ProducerStates()
+        return (yield from self._replaying(states, segments, completed))
 
     def completed_in(
         self, sealed: Sequence[SealedSegment], segment: SealedSegment | OpenSegment
@@ -133,8 +202,8 @@ class ProducerSnapshots:
         if states is None:
             states = self._read(segments[0].base, None) or ProducerStates()
         for each in sealed[first:]:
-            self._replay_segment(states, each)
-        return self._replay_segment(states, segment)
+            _finished(self._replaying_segment(states, each))
+        return _finished(self._replaying_segment(states, segment))
 
     def _read(self, log_end: int, checksum: int | None) -> ProducerStates | None:
         if checksum == NO_PRODUCERS:
@@ -150,33 +219,37 @@ class ProducerSnapshots:
             self.remove(log_end)  # torn by a crash; removed so that a later verification does not report it
         return states if checksum in (None, checksum_of(data)) else None
 
-    def _replay(
+    def _replaying(
         self,
         states: ProducerStates,
         segments: Sequence[SealedSegment | OpenSegment],
         completed: dict[int, list[CompletedTransaction]],
-    ) -> ProducerStates:
+    ) -> Loading:
         for segment in segments:
-            completed[segment.base] = self._replay_segment(states, segment)
+            completed[segment.base] = yield from self._replaying_segment(states, segment)
             if isinstance(segment, SealedSegment):
                 with suppress(OSError):  # a missing snapshot is not an error
                     self._write_missing(segment, states)
         return states
 
-    def _replay_segment(
-        self, states: ProducerStates, segment: SealedSegment | OpenSegment
-    ) -> list[CompletedTransaction]:
+    def _replaying_segment(
+        self, states: ProducerStates, segment: SealedSegment | OpenSegment, start: int = 0
+    ) -> Generator[None, None, list[CompletedTransaction]]:
+        """Replays the batches of a segment from the position `start` on. Returns the transactions that end there."""
         completed: list[CompletedTransaction] = []
-        if not segment.size:
+        size = segment.size
+        if start == size:
             return completed
-        offset, end = segment.base, 0
+        offset, end = segment.base, start
         try:
             file = segment.reader.log.get()
-            for position, header, _ in walk(file, 0, segment.size, FAR_BYTES):
+            for count, (position, header, _) in enumerate(walk(file, start, size, FAR_BYTES), 1):
                 if header.has_producer:
                     self._replay_batch(states, header, file, position, completed)
                 offset, end = header.base_offset, position + header.size
-            if end < segment.size:
+                if not count % BATCHES_PER_STEP:
+                    yield
+            if end < size:
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at position {end} is longer than its segment")
         except KafkaError as error:
             raise ProducersUnknownError(offset, error) from error
@@ -205,3 +278,13 @@ class ProducerSnapshots:
 
     def _path(self, log_end: int) -> str:
         return f"{self._directory}/{file_name(log_end, Kind.PRODUCERS)}"
+
+
+def _finished(steps: Generator[None, None, T]) -> T:
+    """Does all steps at once, and returns their result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result

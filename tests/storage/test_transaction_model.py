@@ -2,6 +2,7 @@
 
 from random import Random
 
+import pytest
 import trio
 from batch_samples import header_of
 from hypothesis import HealthCheck, settings
@@ -15,6 +16,7 @@ from tailrace.protocol.batches.records import Record, build_batch
 from tailrace.protocol.batches.transaction_markers import marker_batch
 from tailrace.storage.log.log import Log
 from tailrace.storage.log_config import LogConfig
+from tailrace.storage.producers import producer_snapshots
 
 DIRECTORY = "/data/topics/events/7b4bd4a2-45c9-4a05-9f84-6a26aa4a4d6b/0"
 CONFIG = LogConfig(segment_bytes_max=700, index_interval_bytes=150)
@@ -36,6 +38,9 @@ class _Batch:
 class TransactionMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(producer_snapshots, "KEEP_BYTES", 200)
+        self.patch.setattr(producer_snapshots, "BATCHES_PER_STEP", 2)
         self.files = SimulatedFiles()
         self.log = self.open(clean=False)
         self.batches: list[_Batch] = []
@@ -198,6 +203,13 @@ class TransactionMachine(RuleBasedStateMachine):
         assert list(self.log.producers.open_transactions.values()) == sorted(opened.values())
 
     @invariant()
+    def the_next_sequences_are_known(self) -> None:
+        for producer in range(1, PRODUCERS + 1):
+            if self.log.producers.knows(producer):
+                epoch, sequence = self.sequence_of(producer)
+                assert self.log.producers.expected(producer, epoch) == sequence
+
+    @invariant()
     def the_first_unstable_offset_is_known(self) -> None:
         opened, _, ended = self.transactions()
         unstable = [first for first, marker in ended if marker >= self.high_watermark]
@@ -218,6 +230,7 @@ class TransactionMachine(RuleBasedStateMachine):
                 )
 
     def teardown(self) -> None:
+        self.patch.undo()
         self.aborted_transactions_are_known()
 
 

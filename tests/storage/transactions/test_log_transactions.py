@@ -181,7 +181,7 @@ async def test_segments_without_aborted_transactions_have_no_file_and_are_not_re
     def fail(*arguments: object) -> None:
         raise AssertionError(arguments)
 
-    monkeypatch.setattr(type(log.snapshots), "_replay_segment", fail)
+    monkeypatch.setattr(type(log.snapshots), "_replaying_segment", fail)
     assert _aborted(log, 0, log.log_end) == []
     assert log.transactions.first_unstable(log.log_end) is None
 
