@@ -10,6 +10,8 @@ from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.security.records.security_records import SecurityRecord
 
+from .token_administration import TokenAdministration
+
 TIMEOUT_MS = 30_000
 """The timeout of requests that do not carry one."""
 
@@ -67,6 +69,10 @@ class Administration(Protocol):
     has not taken effect when the timeout expires gives REQUEST_TIMED_OUT, and may still take effect later. A call
     raises KafkaError if it could change nothing at all.
     """
+
+    @property
+    def tokens(self) -> TokenAdministration:
+        """Changes delegation tokens."""
 
     def identify(self, topic: str | TopicId) -> TopicIdentity | None:
         """Returns the topic of this name or id, even if it waits for SPUs and clients do not see it yet."""

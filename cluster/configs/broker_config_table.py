@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from .config_definitions import ConfigDefinition, ConfigType, at_least, between, by_name, one_of
 from .group_config_table import BROKER_CONFIGS_OF_GROUPS, GROUP_CONFIGS
 from .security_config_table import BROKER_CONFIGS_OF_SECURITY
+from .token_config_table import BROKER_CONFIGS_OF_TOKENS
 from .topic_config_table import BOOLEAN, DAY_MS, INT, LIST, LONG, STRING, TOPIC_CONFIGS
 from .transaction_config_table import BROKER_CONFIGS_OF_TRANSACTIONS
 
@@ -46,6 +47,7 @@ BROKER_CONFIGS = by_name(
         *BROKER_CONFIGS_OF_GROUPS,
         *BROKER_CONFIGS_OF_TRANSACTIONS,
         *BROKER_CONFIGS_OF_SECURITY,
+        *BROKER_CONFIGS_OF_TOKENS,
         # facts about the SPU
         ConfigDefinition("broker.id", INT, -1, "The id of this SPU.", read_only=True),
         ConfigDefinition("node.id", INT, -1, "The id of this SPU.", read_only=True),

@@ -51,6 +51,7 @@ from .reassignment_planning import (
     plan_reassignments,
 )
 from .security_planning import plan_security
+from .token_requests import TokenRequests
 
 RESTORED_SERVICE_MS_MAX = 2_000
 """How long the response to an undeletion waits for leaders. The topic is restored even if that takes longer."""
@@ -78,6 +79,9 @@ class AdminRequests:
         self._wall_clock = wall_clock
         self._chance = chance
         self._logger = logger
+        self.tokens = TokenRequests(
+            self.change_security, completion.cluster.security, broker_configs, wall_clock, chance, logger
+        )
 
     # Kafka's admin requests
 

@@ -16,6 +16,7 @@ from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.messages import alter_configs, incremental_alter_configs
 from tailrace.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsResponse
+from tailrace.protocol.messages.create_delegation_token import CreateDelegationTokenResponse
 from tailrace.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -28,13 +29,16 @@ from tailrace.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from tailrace.protocol.messages.describe_delegation_token import DescribeDelegationTokenResponse
 from tailrace.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,
     ReplicaElectionResult,
 )
+from tailrace.protocol.messages.expire_delegation_token import ExpireDelegationTokenResponse
 from tailrace.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsResponse
+from tailrace.protocol.messages.renew_delegation_token import RenewDelegationTokenResponse
 from tailrace.server.config_responses import rows
 from tailrace.server.request_context import EncodedBody, RequestContext
 
@@ -115,6 +119,24 @@ def _list_partition_reassignments(request: object, error: KafkaError) -> ListPar
     return ListPartitionReassignmentsResponse(error_code=error.code, error_message=error.message)
 
 
+def _create_delegation_token(_: object, error: KafkaError) -> CreateDelegationTokenResponse:
+    return CreateDelegationTokenResponse(
+        error_code=error.code, issue_timestamp_ms=-1, expiry_timestamp_ms=-1, max_timestamp_ms=-1
+    )
+
+
+def _renew_delegation_token(_: object, error: KafkaError) -> RenewDelegationTokenResponse:
+    return RenewDelegationTokenResponse(error_code=error.code, expiry_timestamp_ms=-1)
+
+
+def _expire_delegation_token(_: object, error: KafkaError) -> ExpireDelegationTokenResponse:
+    return ExpireDelegationTokenResponse(error_code=error.code, expiry_timestamp_ms=-1)
+
+
+def _describe_delegation_token(_: object, error: KafkaError) -> DescribeDelegationTokenResponse:
+    return DescribeDelegationTokenResponse(error_code=error.code)
+
+
 REFUSALS: Mapping[int, Callable[[Any, KafkaError], object]] = {
     ApiKey.CREATE_TOPICS: _create_topics,
     ApiKey.DELETE_TOPICS: _delete_topics,
@@ -124,5 +146,9 @@ REFUSALS: Mapping[int, Callable[[Any, KafkaError], object]] = {
     ApiKey.ELECT_LEADERS: _elect_leaders,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alter_partition_reassignments,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _list_partition_reassignments,
+    ApiKey.CREATE_DELEGATION_TOKEN: _create_delegation_token,
+    ApiKey.RENEW_DELEGATION_TOKEN: _renew_delegation_token,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: _expire_delegation_token,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: _describe_delegation_token,
 }
 """How each forwarded API responds if the controller did not: with the error for everything that the request names."""

@@ -11,11 +11,15 @@ from tailrace.protocol.ids import NO_TOPIC_ID, TopicId
 from tailrace.protocol.messages import alter_configs
 from tailrace.protocol.messages import incremental_alter_configs as incremental
 from tailrace.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from tailrace.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from tailrace.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from tailrace.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tailrace.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tailrace.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from tailrace.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from tailrace.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from tailrace.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from tailrace.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from tailrace.server.handlers import ADMINISTRATIVE
 
 
@@ -141,3 +145,18 @@ async def test_list_partition_reassignments_times_out_in_the_clients_time(autoju
 
 def test_every_administrative_api_is_forwarded() -> None:
     assert REFUSALS.keys() == ADMINISTRATIVE
+
+
+@pytest.mark.parametrize(
+    ("api_key", "request_"),
+    [
+        (ApiKey.CREATE_DELEGATION_TOKEN, CreateDelegationTokenRequest()),
+        (ApiKey.RENEW_DELEGATION_TOKEN, RenewDelegationTokenRequest()),
+        (ApiKey.EXPIRE_DELEGATION_TOKEN, ExpireDelegationTokenRequest()),
+        (ApiKey.DESCRIBE_DELEGATION_TOKEN, DescribeDelegationTokenRequest()),
+    ],
+)
+async def test_requests_about_tokens_time_out(autojump_clock: object, api_key: ApiKey, request_: object) -> None:
+    async with client_of_abandoned_spu() as client:
+        response = await client.request(api_key, 2, request_)
+    assert response.error_code == ErrorCode.REQUEST_TIMED_OUT
