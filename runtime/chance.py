@@ -24,11 +24,15 @@ class Chance(Protocol):
     def fraction(self) -> float:
         """Returns a number in [0, 1)."""
 
+    def secret(self, count: int) -> bytes:
+        """Returns bytes that nobody can guess, for salts, nonces, keys and passwords."""
+
 
 class RandomChance:
     """Chance from a seed, or from the operating system if there is none."""
 
     def __init__(self, seed: int | None = None) -> None:
+        self._is_seeded = seed is not None
         self._random = random.Random(int.from_bytes(os.urandom(16), "big") if seed is None else seed)
 
     def uuid(self) -> UUID:
@@ -42,3 +46,7 @@ class RandomChance:
 
     def fraction(self) -> float:
         return self._random.random()
+
+    def secret(self, count: int) -> bytes:
+        # The other draws are shown to clients, for example as ids, and would betray those that follow.
+        return self._random.randbytes(count) if self._is_seeded else os.urandom(count)

@@ -24,6 +24,7 @@ from tailrace.protocol.codec.headers import (
     response_encoder,
     response_with_body,
 )
+from tailrace.protocol.codec.primitives import Part
 from tailrace.protocol.error_codes import RemoteProtocolError
 from tailrace.protocol.foreign_protocols import HTTP, TLS, ForeignProtocolError
 from tailrace.runtime.error_groups import first_error
@@ -71,6 +72,8 @@ _URGENT = ApiKey.FIND_COORDINATOR
 A client that looks for a coordinator does nothing else. While coordinators move it asks again and again, and each time
 it would wait for the long poll that it sent before.
 """
+LOGIN_SECONDS_MAX = 30.0
+"""How long a new client of a listener with SASL may take to log in. Clients take less than a second."""
 UNANSWERED_MAX = 1000
 """The number of unanswered requests at which the connection stops reading."""
 HELD_BYTES_MAX = 4 * 1024 * 1024
@@ -172,13 +175,13 @@ class ClientConnection:
         metrics: ServerMetrics,
         foreign_clients: ForeignClients,
         logger: FilteringBoundLogger,
-        number: int = 0,
+        client: ClientIdentity | None = None,
     ) -> None:
         """Prepares to serve `connection`; `run` serves it.
 
         `apis` are the APIs that this server knows. A request of any other API breaks the protocol.
         `routes` caches the routes of the dispatcher. All connections of a server share the cache.
-        `number` is higher than the numbers of the connections that were accepted before.
+        `client` is what the listener knows of the client.
         """
         self._connection = connection
         self._listener = listener
@@ -190,7 +193,9 @@ class ClientConnection:
         self._metrics = metrics
         self._foreign_clients = foreign_clients
         self._outbox = Outbox(metrics.sent_records)
-        self._client = ClientIdentity(address=str(connection.remote), connection=number, host=connection.remote.host)
+        self._client = client or ClientIdentity(address=str(connection.remote), host=connection.remote.host)
+        self._login = self._client.login
+        """How the client logs in; None if it may send any request from the beginning."""
         self._logger = logger.bind(client=self._client.address)
         self._nursery: trio.Nursery | None = None
         self._room_made: trio.Event | None = None
@@ -224,6 +229,9 @@ class ClientConnection:
         self._finishing = False
         """Whether no further request is handled."""
         self._serving = trio.CancelScope()
+        if self._login is not None:
+            self._serving.deadline = trio.current_time() + LOGIN_SECONDS_MAX
+            self._request_bytes_max = inbox.limit(self._login.message_bytes_max)
         self._now = trio.lowlevel.current_clock().current_time
         """Returns Trio's time; calling the clock itself is cheaper, and each turn asks for the time."""
         self.last_active = self._now()
@@ -242,6 +250,8 @@ class ClientConnection:
                             await self._refuse_foreign(error)
                     if self._finishing:
                         await self._wait_for_close()
+                    elif self._serving.cancelled_caught:
+                        self.close(f"it has not logged in within {LOGIN_SECONDS_MAX:g} s")
                 finally:
                     self._nursery = None  # a late response must not start a task in a closed nursery
                 nursery.cancel_scope.cancel()
@@ -339,6 +349,9 @@ class ClientConnection:
                     message = await reply
                 if message is not None:
                     self._respond(context, message)
+                if self._login is not None and self._login.has_logged_in:
+                    self._serving.deadline = math.inf
+                    self._inbox.limit(self._request_bytes_max)
 
     def _respond(self, context: RequestContext, message: object) -> None:
         """Responds with the result of rare work."""
@@ -425,6 +438,10 @@ class ClientConnection:
         self._in_turn = True
         self._handled = 0
         self._nothing_more = False
+        handle = self._handle
+        if self._login is not None and not self._login.is_open(self.last_active):
+            handle = self._handle_before_login
+            self._shortcuts.clear()
         try:
             while self._handled < REQUESTS_PER_TURN and outbox.held_bytes < HELD_BYTES_MAX:
                 frame = inbox.next_request()
@@ -437,7 +454,7 @@ class ClientConnection:
                 self._handled += 1
                 if self._shortcuts and self._try_shortcut(frame):
                     continue
-                self._awaited = self._handle(frame)
+                self._awaited = handle(frame)
                 if self._awaited is not None or self._closing is not None or self._finishing:
                     break
         finally:
@@ -524,6 +541,19 @@ class ClientConnection:
             return context, reply
         context.respond(reply)
         return None
+
+    def _handle_before_login(self, frame: memoryview) -> tuple[RequestContext, Awaitable[object]] | None:
+        """Handles a request of a client that has not logged in, or must do so again. Other requests end the client."""
+        login = self._login
+        assert login is not None, "the listener uses SASL"
+        if login.takes_raw_token:
+            context = self._expect(ApiKey.SASL_AUTHENTICATE, 0, 0, None, encode_raw_token)
+            return context, login.authenticate_raw(context, bytes(frame))
+        refusal = login.check(read_request_kind(frame)[0], self.last_active)
+        if refusal is not None:
+            self.close(refusal)
+            return None
+        return self._handle(frame)
 
     def _find_route(self, api_key: IntEnum, api_version: int) -> ResolvedRoute:
         route = self._dispatcher.route(api_key, api_version)
@@ -620,6 +650,11 @@ class ClientConnection:
         if self._room_made is not None:
             self._room_made.set()
         return done
+
+
+def encode_raw_token(correlation_id: int, message: Any) -> list[Part]:
+    """Encodes the answer to bytes without a header: its size, and the bytes."""
+    return [len(message).to_bytes(4, "big") + message]
 
 
 async def _raise(error: Exception) -> None:

@@ -87,6 +87,11 @@ class Inbox:
             return 0
         return self._frame_bytes() if held >= _PREFIX_BYTES else _PREFIX_BYTES
 
+    def limit(self, request_bytes_max: int) -> int:
+        """Sets the largest size of requests from now on; returns what it was."""
+        before, self._request_bytes_max = self._request_bytes_max, request_bytes_max
+        return before
+
     @property
     def scratch(self) -> memoryview:
         """A buffer for bytes that are discarded."""

@@ -19,6 +19,7 @@ from .client_origins import ClientOrigins
 from .foreign_clients import ForeignClients
 from .inbox import Inbox, ReceiveBuffers
 from .listening import accept
+from .request_context import ClientIdentity
 from .request_memory import RequestMemory
 from .server_metrics import ServerMetrics
 
@@ -131,7 +132,7 @@ class PublicServer:
             self._metrics,
             self._foreign_clients,
             self._logger,
-            next(self._numbers),
+            ClientIdentity(str(connection.remote), connection=next(self._numbers), host=connection.remote.host),
         )
         self._connections.add(client)
         self._per_address[connection.remote.host] += 1

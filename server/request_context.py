@@ -1,7 +1,7 @@
 """One request of a client, and the place in line of its response."""
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from msgspec import Struct
 
@@ -9,6 +9,10 @@ from tailrace.cluster.advertised_addresses import ConnectedListener
 from tailrace.protocol.codec.headers import ResponseEncoder
 from tailrace.protocol.codec.primitives import Part
 from tailrace.security.identity.principal import ANONYMOUS, Principal
+
+if TYPE_CHECKING:
+    from tailrace.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+    from tailrace.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 PLAINTEXT = "PLAINTEXT"
 """Kafka's name of the security protocol without encryption and authentication."""
@@ -46,6 +50,44 @@ class ClientIdentity(Struct):
     """The SASL mechanism with which the client has authenticated; empty without SASL."""
     is_token: bool = False
     """Whether the client has authenticated with a delegation token."""
+    login: "ClientLogin | None" = None
+    """How the client logs in; None if its listener does not use SASL."""
+
+
+class ClientLogin(Protocol):
+    """The login of a client with SASL, as its connection and the handlers see it."""
+
+    @property
+    def message_bytes_max(self) -> int:
+        """The largest request before the client has logged in."""
+
+    @property
+    def has_logged_in(self) -> bool:
+        """Whether the client has ever logged in on this connection."""
+
+    @property
+    def takes_raw_token(self) -> bool:
+        """Whether the next bytes have no header of a request, as older clients send them."""
+
+    def is_open(self, now: float) -> bool:
+        """Whether the client may send any request."""
+
+    def check(self, api_key: int, now: float) -> str | None:
+        """Returns why the connection closes if the client sends this request now; None if the client may send it.
+
+        Raises RemoteProtocolError if the client has not followed the protocol.
+        """
+
+    async def shake(self, context: "RequestContext", request: "SaslHandshakeRequest") -> "SaslHandshakeResponse":
+        """Answers SaslHandshake."""
+
+    async def authenticate(
+        self, context: "RequestContext", request: "SaslAuthenticateRequest"
+    ) -> "SaslAuthenticateResponse":
+        """Answers SaslAuthenticate."""
+
+    async def authenticate_raw(self, context: "RequestContext", token: bytes) -> bytes | None:
+        """Answers bytes without a header of a request; returns None if the connection closes without an answer."""
 
 
 def _raise(error: Exception) -> NoReturn:

@@ -12,7 +12,19 @@ from tailrace.runtime.network import Address
 from tailrace.runtime.wall_clock import WallClock
 
 UNKNOWN = -1
-LIBRARIES = ("trio", "msgspec", "structlog", "crc32c", "cramjam", "h11", "prometheus-client", "pyyaml", "google-re2")
+LIBRARIES = (
+    "trio",
+    "msgspec",
+    "structlog",
+    "crc32c",
+    "cramjam",
+    "h11",
+    "prometheus-client",
+    "pyyaml",
+    "google-re2",
+    "cryptography",
+    "pyjwt",
+)
 """The libraries that a server runs with."""
 
 

@@ -3,9 +3,10 @@
 `security/settings/` turns their texts into typed values. Names in `PER_LISTENER` may be set for one listener alone.
 """
 
-from .config_definitions import ConfigDefinition, ConfigType, one_of, some_of
+from .config_definitions import ConfigDefinition, ConfigType, at_least, between, one_of, some_of
 
-LIST, PASSWORD, STRING = ConfigType.LIST, ConfigType.PASSWORD, ConfigType.STRING
+INT, LIST, LONG = ConfigType.INT, ConfigType.LIST, ConfigType.LONG
+PASSWORD, STRING = ConfigType.PASSWORD, ConfigType.STRING
 
 BROKER_CONFIGS_OF_SECURITY = (
     ConfigDefinition(
@@ -90,7 +91,99 @@ BROKER_CONFIGS_OF_SECURITY = (
         some_of("TLSv1.2", "TLSv1.3"),
         read_only=True,
     ),
+    # SASL
+    ConfigDefinition(
+        "sasl.enabled.mechanisms",
+        LIST,
+        ("SCRAM-SHA-256", "SCRAM-SHA-512"),
+        "The mechanisms with which clients may log in.",
+        some_of("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER"),
+        read_only=True,
+    ),
+    ConfigDefinition(
+        "connections.max.reauth.ms",
+        LONG,
+        0,
+        "How long a login lasts. A client that has not logged in again by then is disconnected. 0 stands for no limit.",
+        at_least(0),
+        read_only=True,
+    ),
+    ConfigDefinition(
+        "sasl.server.max.receive.size",
+        INT,
+        512 * 1024,
+        "The largest request of a client that has not logged in, in bytes.",
+        at_least(1),
+        read_only=True,
+    ),
+    ConfigDefinition(
+        "connection.failed.authentication.delay.ms",
+        INT,
+        100,
+        "How long the answer to a login that failed is held back.",
+        between(0, 10_000),
+        read_only=True,
+    ),
+    ConfigDefinition(
+        "sasl.oauthbearer.jwks.endpoint.url",
+        STRING,
+        None,
+        "Where the public keys that sign bearer tokens are: file:///PATH or https://HOST/PATH. No other file or "
+        "address is ever read for a token.",
+        read_only=True,
+    ),
+    ConfigDefinition(
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        LONG,
+        3_600_000,
+        "How long the public keys are used before they are read again.",
+        at_least(1),
+        read_only=True,
+    ),
+    ConfigDefinition(
+        "sasl.oauthbearer.expected.audience",
+        LIST,
+        None,
+        "The audiences for which a bearer token may be. Without it, a token that names an audience is refused.",
+        read_only=True,
+    ),
+    ConfigDefinition(
+        "sasl.oauthbearer.expected.issuer",
+        STRING,
+        None,
+        "The issuer from which a bearer token must come. Without it, any issuer is accepted.",
+        read_only=True,
+    ),
+    ConfigDefinition(
+        "sasl.oauthbearer.required.scope",
+        LIST,
+        None,
+        "The scopes that a bearer token must have. Apache Kafka has no such config.",
+        read_only=True,
+    ),
+    ConfigDefinition(
+        "sasl.oauthbearer.scope.claim.name",
+        STRING,
+        "scope",
+        "The claim of a bearer token that has its scopes.",
+        read_only=True,
+    ),
+    ConfigDefinition(
+        "sasl.oauthbearer.sub.claim.name",
+        STRING,
+        "sub",
+        "The claim of a bearer token that names the user.",
+        read_only=True,
+    ),
+    ConfigDefinition(
+        "sasl.oauthbearer.clock.skew.seconds",
+        INT,
+        30,
+        "How far the clock of the issuer of bearer tokens may be from the one of this server.",
+        between(0, 3600),
+        read_only=True,
+    ),
 )
 
-PER_LISTENER_PREFIXES = ("ssl.",)
+PER_LISTENER_PREFIXES = ("ssl.", "sasl.", "connections.max.reauth.ms")
 """The beginnings of the names that may be set for one listener, as `listener.name.NAME.` and the setting."""

@@ -1,1 +1,1 @@
-"""Processes that work for this one: messages through pipes, numbers in shared memory, and a watchdog in the worker."""
+"""Processes and threads that work for this one: messages through pipes, shared memory, watchdogs, computations."""

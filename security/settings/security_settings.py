@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Mapping
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -10,6 +11,9 @@ from tailrace.runtime.settings import SettingsError
 
 from .setting_texts import SettingTexts
 from .tls_settings import TlsSettings, parse_tls_settings
+
+if TYPE_CHECKING:
+    from .sasl_settings import SaslSettings
 
 PROTOCOL_MAP = "listener.security.protocol.map"
 PUBLIC, PRIVATE, METRICS = "PUBLIC", "PRIVATE", "METRICS"
@@ -40,6 +44,8 @@ class ListenerSecuritySettings(Struct, frozen=True):
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     tls: TlsSettings | None = None
     """The settings of TLS; None if the listener does not use it."""
+    sasl: "SaslSettings | None" = None
+    """The settings of SASL; None if the listener does not use it."""
 
 
 class SecuritySettings(Struct, frozen=True):
@@ -65,7 +71,12 @@ class SecuritySettings(Struct, frozen=True):
         """Returns the settings of a listener. Raises SettingsError."""
         protocol = self.protocol_of(name)
         tls = parse_tls_settings(self.texts, name, is_mutual=name == PRIVATE) if protocol.uses_tls else None
-        return ListenerSecuritySettings(name, protocol, tls)
+        return ListenerSecuritySettings(name, protocol, tls, self._sasl(name) if protocol.uses_sasl else None)
+
+    def _sasl(self, listener: str) -> "SaslSettings":
+        from .sasl_settings import parse_sasl_settings  # most servers use no SASL
+
+        return parse_sasl_settings(self.texts, listener)
 
     def check(self, listeners: Collection[str]) -> None:
         """Checks the settings of all listeners of a server. Raises SettingsError.
@@ -93,6 +104,11 @@ class SecuritySettings(Struct, frozen=True):
             raise SettingsError(
                 f"listener.name.{listener.lower()}.{setting[:100]} has no effect, because the listener {listener} "
                 f"does not use TLS: see {PROTOCOL_MAP}"
+            )
+        if not setting.startswith("ssl.") and not self.protocol_of(listener).uses_sasl:
+            raise SettingsError(
+                f"listener.name.{listener.lower()}.{setting[:100]} has no effect, because the listener {listener} "
+                f"does not use SASL: see {PROTOCOL_MAP}"
             )
 
 

@@ -18,6 +18,9 @@ AdministrativeHandler = Callable[[AdministeringHost, RequestContext, Any], Reply
 SHARED = frozenset(
     {
         ApiKey.API_VERSIONS,
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.SASL_AUTHENTICATE,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
         ApiKey.METADATA,
         ApiKey.DESCRIBE_CLUSTER,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
@@ -42,6 +45,7 @@ ADMINISTRATIVE = frozenset(
         ApiKey.RENEW_DELEGATION_TOKEN,
         ApiKey.EXPIRE_DELEGATION_TOKEN,
         ApiKey.DESCRIBE_DELEGATION_TOKEN,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
     }
 )
 """The APIs that change the cluster, or ask how far a change is. The Streaming Controller carries them out; an SPU

@@ -16,6 +16,11 @@ from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.messages import alter_configs, incremental_alter_configs
 from tailrace.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsResponse
+from tailrace.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
 from tailrace.protocol.messages.create_delegation_token import CreateDelegationTokenResponse
 from tailrace.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -137,6 +142,15 @@ def _describe_delegation_token(_: object, error: KafkaError) -> DescribeDelegati
     return DescribeDelegationTokenResponse(error_code=error.code)
 
 
+def _alter_user_scram_credentials(
+    request: AlterUserScramCredentialsRequest, error: KafkaError
+) -> AlterUserScramCredentialsResponse:
+    names = dict.fromkeys([*(each.name for each in request.deletions), *(each.name for each in request.upsertions)])
+    return AlterUserScramCredentialsResponse(
+        results=[AlterUserScramCredentialsResult(name, error.code, error.message) for name in names]
+    )
+
+
 REFUSALS: Mapping[int, Callable[[Any, KafkaError], object]] = {
     ApiKey.CREATE_TOPICS: _create_topics,
     ApiKey.DELETE_TOPICS: _delete_topics,
@@ -150,5 +164,6 @@ REFUSALS: Mapping[int, Callable[[Any, KafkaError], object]] = {
     ApiKey.RENEW_DELEGATION_TOKEN: _renew_delegation_token,
     ApiKey.EXPIRE_DELEGATION_TOKEN: _expire_delegation_token,
     ApiKey.DESCRIBE_DELEGATION_TOKEN: _describe_delegation_token,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
 }
 """How each forwarded API responds if the controller did not: with the error for everything that the request names."""
