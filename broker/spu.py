@@ -79,6 +79,7 @@ from tailrace.server.health import Readiness
 from tailrace.server.metrics_server import MetricsServer
 from tailrace.server.public_server import PublicServer
 from tailrace.server.request_context import ClientIdentity, Reply, RequestContext, request_without_connection
+from tailrace.server.throttling.server_quotas import ServerQuotas
 from tailrace.storage.directory import layout
 from tailrace.storage.directory.checkpoints import ReplicaKey
 
@@ -511,6 +512,7 @@ class Spu:
             self._logger,
             clients_max=clients_max,
             files=self.files,
+            quotas=ServerQuotas.of_server(self.cluster, self.broker_configs, self.metrics.server.throttling),
         )
         for listener, each in self._listeners.public:
             nursery.start_soon(server.serve, listener, each)

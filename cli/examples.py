@@ -57,6 +57,17 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "tailrace config set topic orders retention.ms=86400000",
         "tailrace config set broker all log.retention.ms=86400000 --dry-run",
     ),
+    "quota set": (
+        "tailrace quota set --user alice producer_byte_rate=1000000 consumer_byte_rate=2000000",
+        "tailrace quota set --default-client-id request_percentage=50",
+        "tailrace quota set --user alice --client-id batch controller_mutation_rate=5 --dry-run",
+        "tailrace quota set --default-ip connection_creation_rate=20",
+    ),
+    "quota list": ("tailrace quota list", "tailrace quota list --user alice --output json"),
+    "quota delete": (
+        "tailrace quota delete --user alice",
+        "tailrace quota delete --user alice producer_byte_rate",
+    ),
     "config reset": ("tailrace config reset topic orders retention.ms",),
     "partition list": ("tailrace partition list orders", "tailrace partition list --lagging --watch 5"),
     "partition describe": ("tailrace partition describe orders/0",),

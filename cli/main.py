@@ -83,6 +83,9 @@ _COMMANDS = {
         "transactions.transaction_commands",
         "Abort a transaction that hangs, or fence its producer.",
     ),
+    "quota set": ("security.quota_commands", "Limit the traffic, time or changes of users, client ids or addresses."),
+    "quota list": ("security.quota_commands", "List the quotas."),
+    "quota delete": ("security.quota_commands", "Delete quotas."),
     "trigger invoke": ("triggers.invoke_command", "Call a function with an event, without a cluster."),
     "trigger run": ("triggers.run_command", "Run one replica of a trigger in the foreground."),
     "trigger backfill": ("triggers.backfill_command", "Run the function of a trigger over an archive, on Spark."),
@@ -159,6 +162,7 @@ _ALIASES = {
         "segment",
         "group",
         "transaction",
+        "quota",
         "controller",
         "connection",
     )
@@ -174,6 +178,7 @@ _GROUPS = {
     "segment": "Inspect the segments of partitions.",
     "group": "Manage consumer groups.",
     "transaction": "Inspect transactions, and end those that hang.",
+    "quota": "Limit how much clients may use.",
     "trigger": "Run functions for every record of a stream.",
     "trigger dead-letters": "List, show and replay the records that a trigger gave up.",
     "pipeline": "Show what jobs on Spark do with streams.",
@@ -190,6 +195,7 @@ _SECTIONS = {
     "the cluster": (
         "status",
         "doctor",
+        "quota",
         "spu",
         "spu-group",
         "serve",
@@ -210,6 +216,7 @@ _OTHER_WORDS = {
     "consumer-group": "group",
     "consumer-groups": "group list",
     "transactions": "transaction list",
+    "quotas": "quota list",
 }
 """What people who know other programs type, and our command for it."""
 _EXTRA = ("numpy", "pyarrow", "pyspark")

@@ -12,6 +12,8 @@ from msgspec import Struct
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 from tailrace.runtime.network import Address
+from tailrace.security.quotas.quota_filters import EntityFilter
+from tailrace.security.records.quota_record import QuotaEntity, QuotaRecord, ordered_entity
 
 from .log_client import LogClient
 from .log_facts import Partition, by_topic
@@ -244,6 +246,38 @@ class AdminClient:
         configs = [AlterableConfig(name, _DELETE if value is None else _SET, value) for name, value in changes.items()]
         wanted = AlterConfigsResource(resource.kind, resource.name, configs)
         _the_only((await self._ask_of(resource, IncrementalAlterConfigsRequest([wanted], validate_only))).responses)
+
+    # quotas
+
+    async def quotas(self, filters: Sequence[EntityFilter] = (), *, is_strict: bool = False) -> list[QuotaRecord]:
+        """Returns the quotas whose entities match all filters; if `is_strict`, the entities have no other parts."""
+        from tailrace.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+
+        components = [ComponentData(each.type, each.match, each.name) for each in filters]
+        response = await self._ask(DescribeClientQuotasRequest(components, is_strict))
+        check(response)
+        return [
+            QuotaRecord(
+                ordered_entity({part.entity_type: part.entity_name for part in entry.entity}),
+                {each.key: each.value for each in entry.values},
+            )
+            for entry in response.entries or ()
+        ]
+
+    async def alter_quotas(
+        self, entity: QuotaEntity, changes: Mapping[str, float | None], *, validate_only: bool = False
+    ) -> None:
+        """Sets limits of an entity; None removes a limit."""
+        from tailrace.protocol.messages.alter_client_quotas import (
+            AlterClientQuotasRequest,
+            EntityData,
+            EntryData,
+            OpData,
+        )
+
+        ops = [OpData(name, 0.0 if value is None else value, value is None) for name, value in changes.items()]
+        entry = EntryData([EntityData(*part) for part in entity], ops)
+        _the_only((await self._ask(AlterClientQuotasRequest([entry], validate_only))).entries)
 
     # partitions
 

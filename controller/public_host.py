@@ -33,6 +33,7 @@ from tailrace.server.client_connection import Route
 from tailrace.server.handlers import ADMINISTRATIVE, SHARED, load, load_administrative
 from tailrace.server.host import NO_SPU
 from tailrace.server.request_context import PLAINTEXT, ClientIdentity, request_without_connection
+from tailrace.server.throttling.server_quotas import ServerQuotas
 
 if TYPE_CHECKING:
     from tailrace.controller.administration.archive_requests import ArchiveRequests
@@ -54,6 +55,7 @@ class PublicHost:
         self,
         cluster: Cluster,
         broker_configs: BrokerConfigs,
+        quotas: ServerQuotas,
         administration: AdminRequests,
         objects: ObjectAdministration,
         local: LocalStore,
@@ -68,6 +70,7 @@ class PublicHost:
         self.id: SpuId = NO_SPU
         self.cluster = cluster
         self.broker_configs = broker_configs
+        self.quotas = quotas
         self.administration = administration
         self.objects = objects
         self.local = local
@@ -124,6 +127,10 @@ class PublicHost:
         except RemoteProtocolError as error:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"a forwarded {api.name} cannot be read: {error}") from error
         context = request_without_connection(asked.api_key, asked.api_version, _client_of(asked), asked.client_id)
+        if asked.principal:
+            context.mutations = self.quotas.mutations(
+                context.client.principal, asked.client_id, asked.api_key, asked.api_version
+            )
         reply = load_administrative(asked.api_key)(self, context, request)
         assert isinstance(reply, Coroutine), "handlers that change the cluster are coroutines"
         response = await reply

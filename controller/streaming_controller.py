@@ -43,6 +43,7 @@ from tailrace.server.host import NO_SPU
 from tailrace.server.listening import listen
 from tailrace.server.metrics_server import MetricsServer
 from tailrace.server.public_server import PublicServer
+from tailrace.server.throttling.server_quotas import ServerQuotas
 
 from .public_host import KNOWN, PublicHost
 from .sc_metrics import ScGauges, ScMetrics, gauges_of, render
@@ -155,6 +156,7 @@ class StreamingController:
                     self._logger,
                     clients_max=clients_max,
                     files=self._seams.files,
+                    quotas=term.host.quotas,
                 )
                 nursery.start_soon(server.close_idle)
                 for listener, settings in public:
@@ -217,6 +219,7 @@ class StreamingController:
         host = PublicHost(
             workflow.cluster,
             broker_configs,
+            ServerQuotas.of_server(workflow.cluster, broker_configs, self.metrics.server.throttling),
             administration,
             objects,
             workflow.local,

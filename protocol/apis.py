@@ -238,6 +238,8 @@ API_TABLE = table_of(
     _api(ApiKey.OFFSET_DELETE, (0, 0), _NEVER),
     _api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, (0, 0), 0),
     _api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, (0, 0), 0),
+    _api(ApiKey.DESCRIBE_CLIENT_QUOTAS, (0, 1), 1),
+    _api(ApiKey.ALTER_CLIENT_QUOTAS, (0, 1), 1),
     _api(ApiKey.DESCRIBE_CLUSTER, (0, 2), 0),
     _api(ApiKey.DESCRIBE_PRODUCERS, (0, 0), 0),
     _api(ApiKey.DESCRIBE_TRANSACTIONS, (0, 0), 0),

@@ -16,7 +16,7 @@ import trio
 
 from tailrace.cluster.advertised_addresses import ConnectedListener
 from tailrace.protocol.apis import Api, ApiKey
-from tailrace.protocol.codec.compile import Decoder
+from tailrace.protocol.codec.compile import Decoder, decode
 from tailrace.protocol.codec.headers import (
     ResponseEncoder,
     read_request_header,
@@ -40,6 +40,9 @@ from .outbox import Outbox
 from .request_context import ClientIdentity, EncodedBody, Reply, RequestContext
 from .request_memory import RequestMemory
 from .server_metrics import ServerMetrics
+from .throttling.connection_throttle import ConnectionThrottle
+from .throttling.measured_request import MeasuredRequest
+from .throttling.server_quotas import ServerQuotas
 
 REQUESTS_PER_TURN = 200
 """The number of requests after which a turn ends, so that other clients get theirs."""
@@ -74,6 +77,8 @@ it would wait for the long poll that it sent before.
 """
 LOGIN_SECONDS_MAX = 30.0
 """How long a new client of a listener with SASL may take to log in. Clients take less than a second."""
+MUTED_BYTES_MAX = 16 * 1024
+"""How much is received from a throttled client that does not wait."""
 UNANSWERED_MAX = 1000
 """The number of unanswered requests at which the connection stops reading."""
 HELD_BYTES_MAX = 4 * 1024 * 1024
@@ -176,6 +181,8 @@ class ClientConnection:
         foreign_clients: ForeignClients,
         logger: FilteringBoundLogger,
         client: ClientIdentity | None = None,
+        *,
+        quotas: ServerQuotas,
     ) -> None:
         """Prepares to serve `connection`; `run` serves it.
 
@@ -196,6 +203,7 @@ class ClientConnection:
         self._client = client or ClientIdentity(address=str(connection.remote), host=connection.remote.host)
         self._login = self._client.login
         """How the client logs in; None if it may send any request from the beginning."""
+        self._throttle = ConnectionThrottle(quotas, self._client)
         self._logger = logger.bind(client=self._client.address)
         self._nursery: trio.Nursery | None = None
         self._room_made: trio.Event | None = None
@@ -332,7 +340,9 @@ class ClientConnection:
                 self._room_made = trio.Event()
                 await self._room_made.wait()
                 self._room_made = None
-            if self._inbox.has_request:
+            if self._throttle.is_muted:
+                await self._stay_muted()
+            elif self._inbox.has_request:
                 await trio.lowlevel.checkpoint()  # the last turn reached its limit: other clients go first
                 try:
                     self._take_turn()
@@ -353,9 +363,31 @@ class ClientConnection:
                     self._serving.deadline = math.inf
                     self._inbox.limit(self._request_bytes_max)
 
+    async def _stay_muted(self) -> None:
+        """Handles nothing until the client need not wait any more, or has left.
+
+        Little of what the client sends meanwhile is received: enough to notice that it leaves.
+        """
+        with self._throttle.waiting() as is_over:
+            while not (self._at_end or is_over()):
+                with trio.move_on_at(self._throttle.muted_until):
+                    if not self._inbox.is_empty:
+                        await trio.sleep_forever()
+                    await self._connection.wait_readable()
+                    self._receive(MUTED_BYTES_MAX)
+                    self._inbox.end_turn()
+
     def _respond(self, context: RequestContext, message: object) -> None:
         """Responds with the result of rare work."""
-        if isinstance(message, EncodedBody):
+        if isinstance(message, EncodedBody) and context.meter is not None:
+            response = decode(
+                self._apis[context.api_key].response,
+                context.api_version,
+                memoryview(message.body),
+                elements_max=len(message.body),
+            )
+            context.respond(response)
+        elif isinstance(message, EncodedBody):
             api = self._apis[context.api_key]
             context.respond_with([response_with_body(api, context.api_version, context.correlation_id, message.body)])
         else:
@@ -371,12 +403,17 @@ class ClientConnection:
 
         Returns whether the connection only has to wait for the client to send more. Otherwise `_serve` takes over.
         """
-        inbox, memory = self._inbox, self._memory
+        inbox, memory, throttle = self._inbox, self._memory, self._throttle
+        is_limited = throttle.quotas.enabled
+        if is_limited and throttle.is_muted:
+            return False
         turns = 0
         has_arrived = self._receive()
         while has_arrived:
             self._take_turn()
             if self._awaited is not None or self._closing is not None or self._finishing or not self._has_room():
+                return False
+            if is_limited and throttle.is_muted:
                 return False
             if (memory.reserved_bytes or not inbox.is_empty) and (
                 inbox.has_request or not memory.has_reserved(self, inbox.incomplete_bytes)
@@ -388,9 +425,10 @@ class ClientConnection:
                 self._dispatcher.end_turn()
         return not self._at_end
 
-    def _receive(self) -> bool:
+    def _receive(self, bytes_max: int | None = None) -> bool:
         """Receives what the socket has; returns whether there was something."""
-        count = self._connection.receive_into(self._inbox.room())
+        room = self._inbox.room()
+        count = self._connection.receive_into(room if bytes_max is None else room[:bytes_max])
         if count:
             self._inbox.received(count)
             self._received += count
@@ -442,6 +480,9 @@ class ClientConnection:
         if self._login is not None and not self._login.is_open(self.last_active):
             handle = self._handle_before_login
             self._shortcuts.clear()
+        throttle = self._throttle
+        if throttle.quotas.enabled and throttle.is_measured():
+            self._shortcuts.clear()
         try:
             while self._handled < REQUESTS_PER_TURN and outbox.held_bytes < HELD_BYTES_MAX:
                 frame = inbox.next_request()
@@ -455,7 +496,7 @@ class ClientConnection:
                 if self._shortcuts and self._try_shortcut(frame):
                     continue
                 self._awaited = handle(frame)
-                if self._awaited is not None or self._closing is not None or self._finishing:
+                if self._awaited is not None or self._closing is not None or self._finishing or throttle.is_muted:
                     break
         finally:
             inbox.end_turn()
@@ -530,6 +571,12 @@ class ClientConnection:
         api_key, api_version, correlation_id, client_id, position = read_request_header(frame, 0, self._apis)
         route = self._routes.get((api_key, api_version)) or self._find_route(api_key, api_version)
         decode, handle, encode, new_shortcut = route
+        if self._throttle.quotas.enabled:
+            measured = self._throttle.measure(self._apis[api_key], api_version, client_id, len(frame), encode)
+            if measured is not None:
+                return self._handle_measured(
+                    measured, handle, decode(frame, position), api_key, api_version, correlation_id, client_id
+                )
         if new_shortcut is not None and (api_key, api_version) not in self._shortcuts:
             self._shortcuts[api_key, api_version] = new_shortcut()
         context = self._expect(api_key, api_version, correlation_id, client_id, encode)
@@ -554,6 +601,32 @@ class ClientConnection:
             self.close(refusal)
             return None
         return self._handle(frame)
+
+    def _handle_measured(
+        self,
+        measured: MeasuredRequest,
+        handle: Callable[[RequestContext, Any], Reply],
+        decoded: tuple[Any, int],
+        api_key: IntEnum,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+    ) -> tuple[RequestContext, Awaitable[object]] | None:
+        """Handles a request of a client with quotas, for which there are no shortcuts."""
+        self._shortcuts.clear()
+        context = self._expect(api_key, api_version, correlation_id, client_id, measured.encode_throttled)
+        context.meter = measured
+        context.mutations = self._throttle.mutations(api_key, api_version, client_id)
+        reply = handle(context, decoded[0])
+        if isinstance(reply, CoroutineType):
+            measured.handled()
+            return context, reply
+        if reply is not None:
+            context.respond(reply)
+        measured.handled()
+        if context.parts is not None and not context.parts:
+            measured.end_without_response()
+        return None
 
     def _find_route(self, api_key: IntEnum, api_version: int) -> ResolvedRoute:
         route = self._dispatcher.route(api_key, api_version)

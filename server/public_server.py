@@ -13,6 +13,7 @@ from tailrace.runtime.files import Files
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Connection, Listener
 from tailrace.runtime.settings import ListenerSettings
+from tailrace.security.quotas.quota_rules import canonical_address
 
 from .client_connection import ClientConnection, Dispatcher, ResolvedRoute
 from .client_origins import ClientOrigins
@@ -22,7 +23,11 @@ from .listening import accept
 from .request_context import ClientIdentity
 from .request_memory import RequestMemory
 from .server_metrics import ServerMetrics
+from .throttling.connection_rates import ConnectionRates
+from .throttling.server_quotas import ServerQuotas
 
+HELD_CONNECTIONS_MAX = 1000
+"""How many throttled connections are kept open for a while before they are closed; further ones are closed at once."""
 IDLE_RECHECK_SECONDS = 10
 DRAIN_SECONDS_MAX = 1
 """How long clients have to read their last responses and close when the server stops."""
@@ -42,9 +47,14 @@ class PublicServer:
         *,
         clients_max: int,
         files: Files,
+        quotas: ServerQuotas,
     ) -> None:
         """Prepares the server. `clients_max` is the number of clients for which the process has open files."""
         self._origins = ClientOrigins(files)
+        self._quotas = quotas
+        self._rates = ConnectionRates(quotas)
+        self._held = 0
+        """The number of throttled connections that will be closed."""
         self._dispatcher = dispatcher
         self._clients_max = clients_max
         self._apis = apis
@@ -76,6 +86,19 @@ class PublicServer:
             if self._finishing:
                 connection.close()
                 continue
+            delay_ms = self._rates.delay_ms(self._configs.settings.connection_rate_max)
+            if delay_ms:
+                self._quotas.metrics.delayed_connections += 1
+                try:
+                    await trio.sleep(delay_ms / 1000)
+                except BaseException:
+                    connection.close()
+                    raise
+            refusal_ms = self._rates.refusal_ms(connection.remote.host)
+            if refusal_ms:
+                self._quotas.metrics.throttled_connections += 1
+                self._hold(connection, refusal_ms, nursery)
+                continue
             reason = self._full(connection.remote.host)
             if reason is not None:
                 self._metrics.refused_connections += 1
@@ -85,6 +108,22 @@ class PublicServer:
             # Count the client before the next one is accepted, so that a burst of clients cannot exceed the limits.
             client = self._admit(connection, self._connected_listener(connection, settings))
             nursery.start_soon(self._run_client, client, connection.remote.host)
+
+    def _hold(self, connection: Connection, milliseconds: int, nursery: trio.Nursery) -> None:
+        """Closes a connection of an address with too many new connections, after a while if there is room for it."""
+
+        async def close_later() -> None:
+            self._held += 1
+            try:
+                await trio.sleep(milliseconds / 1000)
+            finally:
+                self._held -= 1
+                connection.close()
+
+        if self._held < HELD_CONNECTIONS_MAX:
+            nursery.start_soon(close_later)
+        else:
+            connection.close()
 
     def _connected_listener(self, connection: Connection, settings: ListenerSettings) -> ConnectedListener:
         """Returns the listener with the address to advertise to this client: the chosen one, or the reached one."""
@@ -115,7 +154,11 @@ class PublicServer:
             return f"max.connections is {settings.connections_max}"
         if len(self._connections) >= self._clients_max:
             return f"the limit of open files of this process allows {self._clients_max} clients"
-        if self._per_address[host] >= settings.connections_per_address_max:
+        own = settings.connections_of_addresses_max
+        if own and (most := own.get(canonical_address(host) or host)) is not None:
+            if self._per_address[host] >= most:
+                return f"max.connections.per.ip.overrides allows {most} from this address"
+        elif self._per_address[host] >= settings.connections_per_address_max:
             return f"max.connections.per.ip is {settings.connections_per_address_max}"
         return None
 
@@ -133,6 +176,7 @@ class PublicServer:
             self._foreign_clients,
             self._logger,
             ClientIdentity(str(connection.remote), connection=next(self._numbers), host=connection.remote.host),
+            quotas=self._quotas,
         )
         self._connections.add(client)
         self._per_address[connection.remote.host] += 1

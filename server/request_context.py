@@ -8,6 +8,7 @@ from msgspec import Struct
 from tailrace.cluster.advertised_addresses import ConnectedListener
 from tailrace.protocol.codec.headers import ResponseEncoder
 from tailrace.protocol.codec.primitives import Part
+from tailrace.protocol.error_codes import KafkaError
 from tailrace.security.identity.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
@@ -90,6 +91,34 @@ class ClientLogin(Protocol):
         """Answers bytes without a header of a request; returns None if the connection closes without an answer."""
 
 
+class RequestMeter(Protocol):
+    """Measures one request of a client with quotas. Fetches ask it how many records the client may have."""
+
+    @property
+    def bytes_max(self) -> int:
+        """The most bytes that a response may have without certain throttling."""
+
+    def hold_back(self, record_bytes: int) -> int:
+        """Counts the records of the response. Returns for how many milliseconds the client is throttled.
+
+        If that is not 0, the records are not sent and do not count, so that the response has none.
+        """
+
+
+class MutationQuota(Protocol):
+    """What the client may change with one request, if it has a quota on changes of the cluster (KIP-599)."""
+
+    @property
+    def throttle_ms(self) -> int:
+        """For how many milliseconds the client is throttled because of this request."""
+
+    def take(self, changes: int) -> KafkaError | None:
+        """Counts changes of partitions that are about to be made. Returns the refusal if the quota is used up."""
+
+    def give_back(self, changes: int) -> None:
+        """Takes back what was counted for changes that were not made."""
+
+
 def _raise(error: Exception) -> NoReturn:
     raise error
 
@@ -132,6 +161,10 @@ class RequestContext(Struct, eq=False):
     """Why the connection closes after the responses that are ready; None if it stays open."""
     abandon: Callable[[], None] | None = None
     """Called when the client has left; set by the code that keeps this request waiting."""
+    meter: RequestMeter | None = None
+    """Measures the request; None if its client has no quota."""
+    mutations: MutationQuota | None = None
+    """What the request may change; None if there is no bound."""
     hurry: Callable[[], None] | None = None
     """Called when an urgent response waits behind this one; set by a long poll that could respond at any time."""
 

@@ -11,6 +11,7 @@ from tailrace.protocol.apis import Api
 
 from .metric_text import counters, cumulative
 from .outbox import SentRecords
+from .throttling.throttle_metrics import ThrottleMetrics
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -50,6 +51,7 @@ class ServerMetrics:
         self.open_connections = 0
         self.idle_closed_connections = 0
         self.sent_records = SentRecords()
+        self.throttling = ThrottleMetrics()
         self._apis = apis
         self._clients: set[str] = set()
 
@@ -82,6 +84,7 @@ class ServerMetrics:
         yield from counters(self, _COUNTERS)
         yield from counters(self.sent_records, _SENT_RECORDS)
         yield GaugeMetricFamily("tailrace_connections", "Open client connections.", value=self.open_connections)
+        yield from self.throttling.families()
         requests = HistogramMetricFamily(
             "tailrace_request_seconds",
             "Time from a request's arrival to its response, by API, version and client software.",

@@ -106,6 +106,7 @@ async def public_sc(replicas: ReplicaProvisioner | None = None) -> AsyncIterator
             host = PublicHost(
                 running.workflow.cluster,
                 running.broker_configs,
+                running.host.quotas,
                 running.administration,
                 running.objects,
                 running.workflow.local,
@@ -125,6 +126,7 @@ async def public_sc(replicas: ReplicaProvisioner | None = None) -> AsyncIterator
                 logger,
                 clients_max=100,
                 files=SimulatedFiles(),
+                quotas=host.quotas,
             )
             listener = await network.listen(ADDRESS)
             nursery.start_soon(server.serve, listener, ListenerSettings("PUBLIC", ADDRESS))

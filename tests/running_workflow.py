@@ -57,6 +57,8 @@ from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.network import Address
 from tailrace.server.private_link import LinkClosed
 from tailrace.server.server_description import describe_server
+from tailrace.server.throttling.server_quotas import ServerQuotas
+from tailrace.server.throttling.throttle_metrics import ThrottleMetrics
 
 
 class ObedientSpus(Struct):
@@ -245,6 +247,7 @@ async def running_workflow(
     host = PublicHost(
         workflow.cluster,
         broker_configs,
+        ServerQuotas.of_server(workflow.cluster, broker_configs, ThrottleMetrics()),
         administration,
         objects,
         workflow.local,

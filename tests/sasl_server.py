@@ -9,6 +9,7 @@ import structlog
 import trio
 from hosts import ControllerHost
 from msgspec import Struct
+from quota_samples import server_quotas
 from sasl_samples import NOW_MS, PASSWORD, alice, key_set
 from simulation.client import WireClient
 from simulation.network import connected_pair
@@ -119,6 +120,7 @@ class SaslServer:
             ForeignClients(),
             structlog.get_logger(),
             self.identity,
+            quotas=server_quotas(),
         )
         async with trio.open_nursery() as nursery:
             nursery.start_soon(connection.run)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from .config_definitions import ConfigDefinition, ConfigType, at_least, between, by_name, one_of
 from .group_config_table import BROKER_CONFIGS_OF_GROUPS, GROUP_CONFIGS
+from .quota_config_table import BROKER_CONFIGS_OF_QUOTAS
 from .security_config_table import BROKER_CONFIGS_OF_SECURITY
 from .token_config_table import BROKER_CONFIGS_OF_TOKENS
 from .topic_config_table import BOOLEAN, DAY_MS, INT, LIST, LONG, STRING, TOPIC_CONFIGS
@@ -48,6 +49,7 @@ BROKER_CONFIGS = by_name(
         *BROKER_CONFIGS_OF_TRANSACTIONS,
         *BROKER_CONFIGS_OF_SECURITY,
         *BROKER_CONFIGS_OF_TOKENS,
+        *BROKER_CONFIGS_OF_QUOTAS,
         # facts about the SPU
         ConfigDefinition("broker.id", INT, -1, "The id of this SPU.", read_only=True),
         ConfigDefinition("node.id", INT, -1, "The id of this SPU.", read_only=True),

@@ -7,10 +7,12 @@ from msgspec import Struct
 from tailrace.cluster.similar_names import similar
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.runtime.settings import SettingsError
+from tailrace.security.quotas.quota_window import QuotaWindow
 from tailrace.security.settings.listener_overrides import split_override
 
 from .broker_config_table import BROKER_CONFIGS, RACK_AWARE_SELECTOR
 from .config_definitions import ConfigDefinition, ConfigSource, ConfiguredValue, Value, parse, text_of
+from .quota_config_table import overrides_of
 from .security_config_table import PER_LISTENER_PREFIXES
 
 
@@ -50,6 +52,13 @@ class BrokerSettings(Struct, frozen=True):
     """Whether the partitions of older transactional producers are verified."""
     connections_max: int
     connections_per_address_max: int
+    connections_of_addresses_max: Mapping[str, int]
+    """The limits of addresses that have one of their own."""
+    connection_rate_max: int
+    """How many clients may connect per second."""
+    quota_window: QuotaWindow
+    mutation_window: QuotaWindow
+    """The window of quotas on changes of the cluster."""
     connection_idle_ms_max: int
     request_bytes_max: int
     queued_request_bytes_max: int
@@ -172,6 +181,10 @@ class BrokerConfigs:
             verifies_transactions=bool(self.value("transaction.partition.verification.enable")),
             connections_max=self.number("max.connections"),
             connections_per_address_max=self.number("max.connections.per.ip"),
+            connections_of_addresses_max=overrides_of(self.texts("max.connections.per.ip.overrides")),
+            connection_rate_max=self.number("max.connection.creation.rate"),
+            quota_window=self._quota_window("quota.window"),
+            mutation_window=self._quota_window("controller.quota.window"),
             connection_idle_ms_max=self.number("connections.max.idle.ms"),
             request_bytes_max=self.number("socket.request.max.bytes"),
             queued_request_bytes_max=self.number("queued.max.request.bytes"),
@@ -180,6 +193,9 @@ class BrokerConfigs:
             described_partitions_max=self.number("max.request.partition.size.limit"),
             reads_from_near_replicas=self.value("replica.selector.class") == RACK_AWARE_SELECTOR,
         )
+
+    def _quota_window(self, prefix: str) -> QuotaWindow:
+        return QuotaWindow(self.number(f"{prefix}.num"), self.number(f"{prefix}.size.seconds") * 1000.0)
 
     def _check_together(self) -> None:
         """Checks the configs that depend on each other; none of them can be changed at run time."""

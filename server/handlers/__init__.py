@@ -27,6 +27,7 @@ SHARED = frozenset(
         ApiKey.DESCRIBE_CONFIGS,
         ApiKey.LIST_CONFIG_RESOURCES,
         ApiKey.FIND_COORDINATOR,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
     }
 )
 """The APIs that every host answers from its mirror of the cluster."""
@@ -46,6 +47,7 @@ ADMINISTRATIVE = frozenset(
         ApiKey.EXPIRE_DELEGATION_TOKEN,
         ApiKey.DESCRIBE_DELEGATION_TOKEN,
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
     }
 )
 """The APIs that change the cluster, or ask how far a change is. The Streaming Controller carries them out; an SPU

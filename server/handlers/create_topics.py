@@ -6,6 +6,8 @@
   must be -1.
 - From v5 on, the response has all configs that apply to the new topic.
 - One request may add 10 000 partitions. A request for more is a POLICY_VIOLATION as a whole, as in Kafka.
+- A client with a quota on changes gets THROTTLING_QUOTA_EXCEEDED for topics beyond it, from v6 on. Older clients get
+  their topics, and have to wait after them.
 - Topics that the SPUs have not created within the timeout are REQUEST_TIMED_OUT. They are created nevertheless.
 """
 
@@ -28,6 +30,7 @@ from tailrace.protocol.messages.create_topics import (
 )
 from tailrace.server.host import AdministeringHost
 from tailrace.server.request_context import RequestContext
+from tailrace.server.throttling.counted_mutations import CountedMutations
 
 DEFAULT = -1
 CONFIGS_FROM = 5
@@ -38,12 +41,17 @@ async def handle(
 ) -> CreateTopicsResponse:
     times_named = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatableTopicResult] = {}
+    mutations = CountedMutations(context.mutations)
+    added: dict[str, int] = {}
     wanted: list[NewTopic] = []
     for topic in request.topics:
         try:
             if times_named[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "the request names this topic twice")
-            wanted.append(_new_topic(topic, host.broker_configs))
+            new = _new_topic(topic, host.broker_configs)
+            added[new.name] = _added(host, new)
+            mutations.take(added[new.name])
+            wanted.append(new)
         except KafkaError as error:
             results[topic.name] = _refused(topic.name, error)
     try:
@@ -55,6 +63,7 @@ async def handle(
     alike: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = {}
     for new, outcome in zip(wanted, created, strict=True):
         if isinstance(outcome, KafkaError):
+            mutations.give_back(added[new.name], outcome)
             results[new.name] = _refused(new.name, outcome)
             continue
         results[new.name] = _created(outcome)
@@ -65,7 +74,7 @@ async def handle(
             if key not in alike:
                 alike[key] = _configs(outcome, host.broker_configs)
             results[new.name].configs = alike[key]
-    return CreateTopicsResponse(topics=[results[name] for name in times_named])
+    return CreateTopicsResponse(mutations.throttle_ms, [results[name] for name in times_named])
 
 
 def _new_topic(topic: CreatableTopic, broker_configs: BrokerConfigs) -> NewTopic:
@@ -87,6 +96,13 @@ def _new_topic(topic: CreatableTopic, broker_configs: BrokerConfigs) -> NewTopic
     partitions = settings.partitions_default if topic.num_partitions == DEFAULT else topic.num_partitions
     replicas = settings.replication_factor_default if topic.replication_factor == DEFAULT else topic.replication_factor
     return NewTopic(topic.name, partitions, replicas, None, configs)
+
+
+def _added(host: AdministeringHost, new: NewTopic) -> int:
+    """Returns how many partitions the request adds. A topic that exists is refused, and must not use up a quota."""
+    if host.administration.identify(new.name) is not None:
+        return 0
+    return max(0, new.partitions) if new.replica_map is None else len(new.replica_map)
 
 
 def _created(topic: TopicSpec) -> CreatableTopicResult:

@@ -4,6 +4,8 @@
   has another id, and starts empty.
 - A topic that the request names twice, by name or by id, is refused, as in Kafka.
 - A topic that waits for SPUs, which clients do not see yet, can be deleted as well.
+- A client with a quota on changes gets THROTTLING_QUOTA_EXCEEDED for topics beyond it, from v5 on. Older clients get
+  their topics deleted, and have to wait after that.
 - With `delete.topic.enable=false` all topics are refused.
 """
 
@@ -20,6 +22,7 @@ from tailrace.protocol.messages.delete_topics import (
 from tailrace.server.administration import TopicIdentity
 from tailrace.server.host import AdministeringHost
 from tailrace.server.request_context import RequestContext
+from tailrace.server.throttling.counted_mutations import CountedMutations
 
 IDS_FROM = 6
 DELETION_DISABLED_FROM = 3
@@ -34,6 +37,7 @@ async def handle(
     else:
         asked = [DeleteTopicState(name=name) for name in request.topic_names]
     found: list[TopicIdentity | KafkaError] = [_find(host, context.api_version, topic) for topic in asked]
+    mutations = CountedMutations(context.mutations)
     times_named = Counter(_key(topic, outcome) for topic, outcome in zip(asked, found, strict=True))
     rows: dict[object, DeletableTopicResult] = {}
     to_delete: dict[TopicId, DeletableTopicResult] = {}
@@ -48,19 +52,37 @@ async def handle(
             _refuse(row, outcome)
         else:
             row.name, row.topic_id = outcome.name, outcome.id
-            to_delete[outcome.id] = row
-    await _delete(host, to_delete, request.timeout_ms)
-    return DeleteTopicsResponse(responses=list(rows.values()))
+            try:
+                mutations.take(_partitions_of(host, outcome.id))
+            except KafkaError as error:
+                _refuse(row, error)
+            else:
+                to_delete[outcome.id] = row
+    partitions = {topic_id: _partitions_of(host, topic_id) for topic_id in to_delete}
+    for topic_id, refusal in (await _delete(host, to_delete, request.timeout_ms)).items():
+        mutations.give_back(partitions[topic_id], refusal)
+    return DeleteTopicsResponse(mutations.throttle_ms, list(rows.values()))
 
 
-async def _delete(host: AdministeringHost, to_delete: dict[TopicId, DeletableTopicResult], timeout_ms: int) -> None:
+def _partitions_of(host: AdministeringHost, topic_id: TopicId) -> int:
+    topic = host.cluster.topic_by_id(topic_id)
+    return 0 if topic is None else len(topic.partitions)
+
+
+async def _delete(
+    host: AdministeringHost, to_delete: dict[TopicId, DeletableTopicResult], timeout_ms: int
+) -> dict[TopicId, KafkaError]:
+    """Deletes topics; returns those that were not deleted, and why."""
+    refused: dict[TopicId, KafkaError] = {}
     try:
         results = await host.administration.delete_topics(list(to_delete), timeout_ms=timeout_ms)
     except KafkaError as error:
         results = [error] * len(to_delete)
-    for row, result in zip(to_delete.values(), results, strict=True):
+    for (topic_id, row), result in zip(to_delete.items(), results, strict=True):
         if isinstance(result, KafkaError):
             _refuse(row, result)
+            refused[topic_id] = result
+    return refused
 
 
 def _find(host: AdministeringHost, api_version: int, asked: DeleteTopicState) -> TopicIdentity | KafkaError:

@@ -10,12 +10,13 @@ import trio
 import trio.testing
 from calling import Caller
 from msgspec import Struct, field
+from quota_samples import quota, server_quotas
 from simulation.client import WireClient
 from simulation.network import MemoryConnection, connected_pair
 
 from tailrace.cluster.advertised_addresses import ConnectedListener
 from tailrace.protocol.apis import API_TABLE, Api, ApiKey
-from tailrace.protocol.codec.compile import decoder
+from tailrace.protocol.codec.compile import decoder, encode_whole
 from tailrace.protocol.codec.headers import encode_response, read_request_kind
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -25,6 +26,7 @@ from tailrace.server.client_connection import (
     EMPTY_RECEIVES_MAX,
     GATHERED_BYTES_MAX,
     HELD_BYTES_MAX,
+    MUTED_BYTES_MAX,
     REQUESTS_PER_TURN,
     UNANSWERED_MAX,
     ArrivedRequests,
@@ -36,9 +38,10 @@ from tailrace.server.client_connection import (
 )
 from tailrace.server.foreign_clients import ForeignClients
 from tailrace.server.inbox import Inbox, ReceiveBuffers
-from tailrace.server.request_context import Reply, RequestContext
+from tailrace.server.request_context import EncodedBody, Reply, RequestContext
 from tailrace.server.request_memory import RequestMemory
 from tailrace.server.server_metrics import ServerMetrics
+from tailrace.server.throttling.server_quotas import ServerQuotas
 
 VERSION = 3
 REQUEST_BYTES_MAX = 100_000
@@ -105,6 +108,7 @@ async def _served(
     shared_bytes: int = 64 * 1024,
     apis: Mapping[int, Api] = API_TABLE,
     called_by: Caller | None = None,
+    quotas: ServerQuotas | None = None,
 ) -> AsyncIterator[_Served]:
     client_side, server_side = connected_pair(buffer_bytes=buffer_bytes)
     if called_by is not None:
@@ -122,6 +126,7 @@ async def _served(
         metrics,
         ForeignClients(),
         structlog.get_logger(),
+        quotas=server_quotas() if quotas is None else quotas,
     )
     ended = trio.Event()
 
@@ -729,3 +734,137 @@ async def test_traffic_is_counted() -> None:
             await served.client.response()
         assert served.metrics.received_bytes == len(request)
         assert served.metrics.requests[ApiKey.FIND_COORDINATOR, VERSION, "unknown"].count == 2
+
+
+class _Limited(Struct):
+    """A server on which the client with the id "test" may use a little of its time, and a script that takes long."""
+
+    quotas: ServerQuotas
+    script: _Script
+
+    def mute(self, served: _Served, seconds: float) -> None:
+        """Throttles the client as a response does that tells it to wait."""
+        throttle = served.connection._throttle
+        throttle._mute(round(seconds * 1000))
+
+
+def _limited(script: _Script | None = None) -> _Limited:
+    return _Limited(server_quotas(quota({"request_percentage": 1.0}, client_id="test")), script or _Script())
+
+
+async def test_a_muted_connection_handles_nothing_and_loses_nothing(autojump_clock: trio.testing.MockClock) -> None:
+    limited = _limited()
+    async with _served(limited.script, quotas=limited.quotas) as served:
+        await served.client.send(served.ask("a"))
+        assert (await served.client.response()).host == "a"
+        limited.mute(served, 5)
+        began = trio.current_time()
+        await served.client.send(served.ask("b", "c"))
+        await trio.testing.wait_all_tasks_blocked()
+        assert limited.script.asked == ["a"]
+        assert limited.quotas.metrics.muted_connections == 1
+        await served.client.send(served.ask("d"))
+        assert [(await served.client.response()).host for _ in range(3)] == ["b", "c", "d"]
+        assert trio.current_time() - began == pytest.approx(5)
+        assert limited.quotas.metrics.muted_connections == 0
+
+
+async def test_a_muted_connection_notices_that_its_client_leaves(autojump_clock: trio.testing.MockClock) -> None:
+    limited = _limited()
+    async with _served(limited.script, quotas=limited.quotas) as served:
+        limited.mute(served, 5)
+        served.client.connection.close()
+        began = trio.current_time()
+        await served.ended.wait()
+        assert trio.current_time() == began
+
+
+async def test_a_muted_connection_receives_little(autojump_clock: trio.testing.MockClock) -> None:
+    limited = _limited()
+    async with _served(limited.script, quotas=limited.quotas, buffer_bytes=4 * MUTED_BYTES_MAX) as served:
+        limited.mute(served, 5)
+        sent = served.ask(*("x" * 100 for _ in range(3 * MUTED_BYTES_MAX // 100)))
+        await served.client.send(sent)
+        await trio.testing.wait_all_tasks_blocked()
+        assert served.connection._inbox._end <= MUTED_BYTES_MAX
+        for _ in range(3 * MUTED_BYTES_MAX // 100):
+            await served.client.response()
+
+
+async def test_a_muted_connection_does_not_delay_the_end_of_the_server(autojump_clock: trio.testing.MockClock) -> None:
+    limited = _limited()
+    async with _served(limited.script, quotas=limited.quotas) as served:
+        limited.mute(served, 50)
+        await served.client.send(served.ask("a"))
+        await trio.testing.wait_all_tasks_blocked()
+        served.connection.finish()
+        assert await served.client.at_end()
+        assert trio.current_time() < 50
+
+
+async def test_requests_behind_a_throttled_one_wait(autojump_clock: trio.testing.MockClock) -> None:
+    """The response to the first request mutes the connection in the middle of a turn."""
+
+    def throttle(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+        return FindCoordinatorResponse(host=request.key, throttle_time_ms=3000 if request.key == "first" else 0)
+
+    limited = _limited(_Script(throttle))
+    async with _served(limited.script, quotas=limited.quotas) as served:
+        await served.client.send(served.ask("first", "second"))
+        first = await served.client.response()
+        assert (first.host, first.throttle_time_ms) == ("first", 3000)
+        assert limited.script.asked == ["first"]
+        began = trio.current_time()
+        assert (await served.client.response()).host == "second"
+        assert trio.current_time() - began == pytest.approx(3)
+
+
+async def test_a_late_response_mutes_a_connection_that_waits_for_its_client(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = _Script()
+    script.handle = script.wait
+    limited = _limited(script)
+    async with _served(script, quotas=limited.quotas) as served:
+        await served.client.send(served.ask("a"))
+        await trio.testing.wait_all_tasks_blocked()
+        script.waiting[0].respond(FindCoordinatorResponse(host="late", throttle_time_ms=2000))
+        assert (await served.client.response()).host == "late"
+        script.handle = _echo
+        began = trio.current_time()
+        await served.client.send(served.ask("b"))
+        assert (await served.client.response()).host == "b"
+        assert trio.current_time() - began == pytest.approx(2)
+
+
+async def test_a_response_of_the_controller_is_read_for_its_time_to_wait(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def forwarded() -> EncodedBody:
+        return EncodedBody(encode_whole(FindCoordinatorResponse(host="far", throttle_time_ms=4000), VERSION))
+
+    limited = _limited(_Script(lambda context, request: forwarded()))
+    async with _served(limited.script, quotas=limited.quotas) as served:
+        await served.client.send(served.ask("a"))
+        response = await served.client.response()
+        assert (response.host, response.throttle_time_ms) == ("far", 4000)
+        assert served.connection._throttle.is_muted
+
+
+async def test_a_client_with_a_quota_takes_no_shortcuts_and_others_do(autojump_clock: trio.testing.MockClock) -> None:
+    taken: list[int] = []
+
+    def shortcut(
+        frame: memoryview, correlation_id: int, expect: ExpectResponse, following: ArrivedRequests
+    ) -> bytes | None:
+        taken.append(correlation_id)
+        return None
+
+    for client_id, is_taken in (("other", True), ("test", False)):
+        taken.clear()
+        quotas = server_quotas(quota({"request_percentage": 1.0}, client_id=client_id))
+        async with _served(_Script(new_shortcut=lambda: shortcut), quotas=quotas) as served:
+            await served.client.send(served.ask("a", "b"))
+            for _ in range(2):
+                await served.client.response()
+            assert bool(taken) == is_taken

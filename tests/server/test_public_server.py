@@ -7,11 +7,13 @@ import structlog
 import trio
 import trio.testing
 from msgspec import Struct
+from quota_samples import quota
 from simulation.client import WireClient
 from simulation.files import SimulatedFiles
-from simulation.network import MemoryListener, MemoryNetwork
+from simulation.network import CLIENT, MemoryListener, MemoryNetwork
 from structlog.testing import capture_logs
 
+from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.codec.compile import decoder
@@ -19,11 +21,13 @@ from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest, 
 from tailrace.runtime.files import UnreadableError
 from tailrace.runtime.network import Address, receive_some
 from tailrace.runtime.settings import ListenerSettings
+from tailrace.server import public_server
 from tailrace.server.client_connection import FOREIGN_SECONDS_MAX, Route
 from tailrace.server.foreign_clients import LOG_INTERVAL_SECONDS
 from tailrace.server.public_server import PublicServer
 from tailrace.server.request_context import RequestContext
 from tailrace.server.server_metrics import ServerMetrics
+from tailrace.server.throttling.server_quotas import ServerQuotas
 
 ADDRESS = Address("spu-1", 9005)
 
@@ -63,6 +67,7 @@ class _Serving(Struct):
     listener: MemoryListener
     metrics: ServerMetrics
     configs: BrokerConfigs
+    cluster: Cluster
 
     async def client(self) -> WireClient:
         client = WireClient(await self.network.connect(ADDRESS))
@@ -86,13 +91,22 @@ async def _serving(
     broker_configs = BrokerConfigs(configs or {})
     metrics = ServerMetrics(API_TABLE)
     logger = structlog.get_logger()
+    cluster = Cluster()
+    quotas = ServerQuotas.of_server(cluster, broker_configs, metrics.throttling)
     server = PublicServer(
-        _Mirror(), API_TABLE, broker_configs, metrics, logger, clients_max=clients_max, files=SimulatedFiles()
+        _Mirror(),
+        API_TABLE,
+        broker_configs,
+        metrics,
+        logger,
+        clients_max=clients_max,
+        files=SimulatedFiles(),
+        quotas=quotas,
     )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(server.serve, listener, ListenerSettings("PUBLIC", ADDRESS, advertised))
         nursery.start_soon(server.close_idle)
-        yield _Serving(network, listener, metrics, broker_configs)
+        yield _Serving(network, listener, metrics, broker_configs, cluster)
         nursery.cancel_scope.cancel()
 
 
@@ -266,3 +280,56 @@ async def test_a_client_that_speaks_tls_is_logged_once_a_minute(autojump_clock: 
     told = [log for log in logs if log["event"] == "request_refused"]
     assert [(log["protocol"], log["connections"]) for log in told] == [("TLS", 1), ("TLS", 101)]
     assert all("looks like TLS" in log["reason"] for log in told)
+
+
+# rates of new connections, with the cases of Kafka's ConnectionQuotasTest
+
+
+async def test_an_address_may_have_a_limit_of_its_own() -> None:
+    limits = {"max.connections.per.ip": "1", "max.connections.per.ip.overrides": f"{CLIENT.host}:3"}
+    async with _serving(limits) as serving:
+        clients = [await serving.client() for _ in range(3)]
+        for client in clients:
+            await _ask(client)
+        assert await (await serving.client()).at_end()
+        clients.pop().connection.close()
+        await trio.testing.wait_all_tasks_blocked()
+        await _ask(await serving.client())
+
+
+async def test_clients_above_the_rate_of_the_server_wait(autojump_clock: trio.testing.MockClock) -> None:
+    async with _serving({"max.connection.creation.rate": "1"}) as serving:
+        began = trio.current_time()
+        for _ in range(20):
+            await _ask(await serving.client())
+        assert 5 < trio.current_time() - began < 25
+        assert serving.metrics.throttling.delayed_connections > 0
+        assert serving.metrics.accepted_connections == 20
+
+
+async def test_clients_above_the_rate_of_their_address_are_refused_later(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with _serving() as serving:
+        serving.cluster.put_security(quota({"connection_creation_rate": 1.0}, ip=None))
+        for _ in range(10):
+            await _ask(await serving.client())
+        refused = await serving.client()
+        began = trio.current_time()
+        assert await refused.at_end()
+        assert 0 < trio.current_time() - began <= 1
+        assert serving.metrics.throttling.throttled_connections == 1
+        assert serving.metrics.open_connections == 10
+        await trio.sleep(11)
+        await _ask(await serving.client())
+
+
+async def test_few_refused_clients_are_kept_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(public_server, "HELD_CONNECTIONS_MAX", 1)
+    async with _serving() as serving:
+        serving.cluster.put_security(quota({"connection_creation_rate": 1.0}, ip=None))
+        for _ in range(10):
+            await serving.client()
+        held, closed = await serving.client(), await serving.client()
+        assert await closed.at_end()
+        assert held.connection.receive_into(memoryview(bytearray(1))) is None

@@ -15,6 +15,11 @@ from tailrace.broker.controller_link.forwarding import FORWARD_MS_MAX
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.messages import alter_configs, incremental_alter_configs
+from tailrace.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlterClientQuotasResponseEntryData,
+)
 from tailrace.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsResponse
 from tailrace.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -151,6 +156,14 @@ def _alter_user_scram_credentials(
     )
 
 
+def _alter_client_quotas(request: AlterClientQuotasRequest, error: KafkaError) -> AlterClientQuotasResponse:
+    return AlterClientQuotasResponse(
+        entries=[
+            AlterClientQuotasResponseEntryData(error.code, error.message, entry.entity) for entry in request.entries
+        ]
+    )
+
+
 REFUSALS: Mapping[int, Callable[[Any, KafkaError], object]] = {
     ApiKey.CREATE_TOPICS: _create_topics,
     ApiKey.DELETE_TOPICS: _delete_topics,
@@ -165,5 +178,6 @@ REFUSALS: Mapping[int, Callable[[Any, KafkaError], object]] = {
     ApiKey.EXPIRE_DELEGATION_TOKEN: _expire_delegation_token,
     ApiKey.DESCRIBE_DELEGATION_TOKEN: _describe_delegation_token,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
+    ApiKey.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
 }
 """How each forwarded API responds if the controller did not: with the error for everything that the request names."""

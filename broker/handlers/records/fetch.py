@@ -17,6 +17,8 @@
   offsets and sorted by them. The last stable offset is in every response.
 - The first batch is returned even if it is larger than the limits, so that a consumer can always go on (KIP-74). Unlike
   Apache Kafka, Tailrace never returns a part of a batch after it.
+- A client with quotas gets at most as many bytes as its window allows. If it has used up a quota, the response has no
+  records, and says how long to wait.
 
 A fetch that finds less than min_bytes waits, at most max_wait_ms (a long poll). These places take part:
 
@@ -223,6 +225,8 @@ class Fetch:
         near = from_followers and host.broker_configs.settings.reads_from_near_replicas
         self._rack = request.rack_id if near else ""
         self._bytes_max = min(request.max_bytes, host.broker_configs.settings.fetch_bytes_max)
+        if context.meter is not None:
+            self._bytes_max = min(self._bytes_max, context.meter.bytes_max)
         self._waits_on: list[Replica] = []
         self._deadline: Timer | None = None
         self._pause: Timer | None = None
@@ -385,6 +389,8 @@ class Fetch:
     def response(self, reading: Reading) -> FetchResponse:
         self.done = True
         session = self._session
+        if self._context.meter is not None and self._context.meter.hold_back(reading.bytes):
+            return self._held_back()
         topics: list[FetchableTopicResponse] = []
         current: FetchableTopicResponse | None = None
         name: str | UUID | None = None
@@ -421,6 +427,19 @@ class Fetch:
         if reading.responds_at_once and self._context.api_version >= LEADERS_FROM:
             self._add_leader_hints(reading, response)
         return response
+
+    def _held_back(self) -> FetchResponse:
+        """Makes the response for a client that has used up its quota: without records, and without news.
+
+        A new session would not know what the client knows, so that none begins.
+        """
+        session = self._session
+        if session is None:
+            return FetchResponse()
+        if self._incremental:
+            return FetchResponse(session_id=session.id)
+        self._host.fetch_sessions.close(session.id)
+        return FetchResponse()
 
     def _add_leader_hints(self, reading: Reading, response: FetchResponse) -> None:
         leaders: dict[SpuId, None] = {}
