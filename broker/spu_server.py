@@ -12,6 +12,7 @@ from tailrace.runtime.network import Listener
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, SpuSettings
 from tailrace.server.listening import listen
+from tailrace.server.security import load_server_security
 
 from .spu import Listeners, Spu
 from .spu_storage import StartError, take_storage
@@ -37,7 +38,7 @@ class SpuServer:
         self._stopping.set()
 
     async def run(self, task_status: trio.TaskStatus[Spu | None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serves until `stop`. Raises StartError.
+        """Serves until `stop`. Raises StartError and SettingsError.
 
         Reports the SPU when clients may connect, that is, when the Streaming Controller has sent its specs. Reports
         None if it is stopped before.
@@ -45,13 +46,21 @@ class SpuServer:
         refused: BaseException | None = None
         with ExitStack() as held:
             settings = self.settings
+            security = load_server_security(settings.broker, _names(settings), self._seams.files, self._logger)
             storage = await take_storage(SpuId(settings.id), settings.data_directory, self._seams, self._logger, held)
             try:
                 with ExitStack() as listening:
                     listeners = await self._listen(listening)
                     async with trio.open_nursery() as nursery:
                         self.spu = Spu(
-                            settings, self._seams, storage, listeners, nursery, self._logger, traces=self._traces
+                            settings,
+                            self._seams,
+                            storage,
+                            listeners,
+                            security,
+                            nursery,
+                            self._logger,
+                            traces=self._traces,
                         )
                         await self.spu.serve(self._stopping, task_status)
                         nursery.cancel_scope.cancel()
@@ -78,3 +87,9 @@ class SpuServer:
             private=await open_one(settings.private),
             metrics=None if settings.metrics is None else await open_one(settings.metrics),
         )
+
+
+def _names(settings: SpuSettings) -> list[str]:
+    """Returns the names of the listeners."""
+    listeners = (*settings.listeners, settings.private, settings.metrics)
+    return [each.name for each in listeners if each is not None]
