@@ -74,12 +74,12 @@ from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, SpuSettings
 from tailrace.runtime.system_calls import SENDING, SYNCING
 from tailrace.server import handlers as shared_handlers
+from tailrace.server.auditing.audit_trail import AuditTrail
 from tailrace.server.client_connection import Route, Shortcut
 from tailrace.server.health import Readiness
 from tailrace.server.metrics_server import MetricsServer
 from tailrace.server.public_server import PublicServer
 from tailrace.server.request_context import ClientIdentity, Reply, RequestContext, request_without_connection
-from tailrace.server.security import ServerSecurity
 from tailrace.server.throttling.server_quotas import ServerQuotas
 from tailrace.storage.directory import layout
 from tailrace.storage.directory.checkpoints import ReplicaKey
@@ -110,11 +110,11 @@ class Spu:
         seams: Seams,
         storage: SpuStorage,
         listeners: Listeners,
-        security: ServerSecurity,
         nursery: trio.Nursery,
         logger: FilteringBoundLogger,
         *,
         traces: bool,
+        audit: AuditTrail | None = None,
     ) -> None:
         # identity and seams
         self.id = SpuId(settings.id)
@@ -126,8 +126,9 @@ class Spu:
         self.wall_clock = seams.wall_clock
         self.chance = seams.chance
         self.storage = storage
+        self.audit = audit
+        """The audit log, if it is turned on."""
         self._listeners = listeners
-        self.security = security
         self._nursery = nursery
         self._network = seams.network
         self._logger = logger
@@ -266,7 +267,12 @@ class Spu:
     def _handler(self, api_key: int) -> Callable[[RequestContext, Any], Reply]:
         if api_key in shared_handlers.SHARED:
             return partial(shared_handlers.load(api_key), self)
-        return partial(handlers.load(api_key), self)
+        handle = partial(handlers.load(api_key), self)
+        if self.audit is None or api_key in shared_handlers.ADMINISTRATIVE:
+            return handle  # The Streaming Controller records what it is asked to change.
+        from tailrace.server.auditing.audited_changes import audited
+
+        return audited(api_key, handle, self.audit)
 
     def _shortcut(self, api_key: int, api_version: int) -> Callable[[], Shortcut] | None:
         if api_key != ApiKey.PRODUCE:
@@ -516,7 +522,6 @@ class Spu:
             clients_max=clients_max,
             files=self.files,
             quotas=ServerQuotas.of_server(self.cluster, self.broker_configs, self.metrics.server.throttling),
-            security=self.security,
         )
         for listener, each in self._listeners.public:
             nursery.start_soon(server.serve, listener, each)

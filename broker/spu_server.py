@@ -5,14 +5,15 @@ from contextlib import ExitStack
 import trio
 
 from tailrace.broker.controller_link.sc_connection import RefusedForGoodError
+from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Listener
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, SpuSettings
+from tailrace.server.auditing.audit_opening import open_audit_trail
 from tailrace.server.listening import listen
-from tailrace.server.security import load_server_security
 
 from .spu import Listeners, Spu
 from .spu_storage import StartError, take_storage
@@ -46,21 +47,24 @@ class SpuServer:
         refused: BaseException | None = None
         with ExitStack() as held:
             settings = self.settings
-            security = load_server_security(settings.broker, _names(settings), self._seams.files, self._logger)
             storage = await take_storage(SpuId(settings.id), settings.data_directory, self._seams, self._logger, held)
+            configs = BrokerConfigs(settings.broker)
+            audit = await open_audit_trail(configs, settings.data_directory, self._seams, self._logger, self.stop)
             try:
                 with ExitStack() as listening:
                     listeners = await self._listen(listening)
                     async with trio.open_nursery() as nursery:
+                        if audit is not None:
+                            await nursery.start(audit.run)
                         self.spu = Spu(
                             settings,
                             self._seams,
                             storage,
                             listeners,
-                            security,
                             nursery,
                             self._logger,
                             traces=self._traces,
+                            audit=audit,
                         )
                         await self.spu.serve(self._stopping, task_status)
                         nursery.cancel_scope.cancel()
@@ -87,9 +91,3 @@ class SpuServer:
             private=await open_one(settings.private),
             metrics=None if settings.metrics is None else await open_one(settings.metrics),
         )
-
-
-def _names(settings: SpuSettings) -> list[str]:
-    """Returns the names of the listeners."""
-    listeners = (*settings.listeners, settings.private, settings.metrics)
-    return [each.name for each in listeners if each is not None]

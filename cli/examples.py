@@ -218,6 +218,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "apply": ("tailrace apply --file cluster.yaml", "tailrace topic list --output yaml | tailrace apply --file -"),
     "log dump": ("tailrace log dump ./data/spu-1/orders-0/00000000000000000000.log --records",),
+    "audit show": (
+        "tailrace audit show ./data --outcome denied --last 20",
+        "tailrace audit show ./data --principal User:alice --output json",
+    ),
+    "audit verify": ("tailrace audit verify ./data", "tailrace audit verify ./data --key verification-key.pem"),
     "log verify": ("tailrace log verify ./data --progress",),
     "config check": ("tailrace config check", "tailrace config check tailrace.toml --server spu"),
     "completion": (

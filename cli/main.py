@@ -146,6 +146,8 @@ _COMMANDS = {
         "Create or change SPUs, SPU groups, topics and triggers as files describe them.",
     ),
     "log dump": ("files.log_dump", "Print the batches of a log file, or the entries of an index or other file."),
+    "audit show": ("security.audit_show", "Show who did what to what, and what was denied."),
+    "audit verify": ("security.audit_verify", "Check that an audit log is as the server wrote it."),
     "log verify": ("files.log_verify", "Check every byte of the logs in a directory."),
     "config check": ("serving.config_check", "Check a settings file and the environment, and start nothing."),
     "completion": ("shell_completion", "Print a script with which a shell completes commands and options."),
@@ -188,6 +190,7 @@ _GROUPS = {
     "draw": "Draw the cluster or a partition.",
     "show": "List objects; short for the list commands.",
     "log": "Inspect log files offline.",
+    "audit": "Read and verify the audit logs of servers.",
 }
 _SECTIONS = {
     "start here": ("up", "topic", "produce", "consume"),

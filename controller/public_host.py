@@ -29,10 +29,11 @@ from tailrace.protocol.internal.forward import ForwardRequest, ForwardResponse
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS
 from tailrace.runtime.files import UnreadableError
 from tailrace.security.identity.principal import ANONYMOUS, PrincipalError, parse_principal
+from tailrace.server.auditing.audit_trail import AuditTrail
 from tailrace.server.client_connection import Route
 from tailrace.server.handlers import ADMINISTRATIVE, SHARED, load, load_administrative
 from tailrace.server.host import NO_SPU
-from tailrace.server.request_context import PLAINTEXT, ClientIdentity, request_without_connection
+from tailrace.server.request_context import PLAINTEXT, ClientIdentity, Reply, RequestContext, request_without_connection
 from tailrace.server.throttling.server_quotas import ServerQuotas
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class PublicHost:
         describe_server: Callable[[], DescribeServerResponse],
         trigger_requests: Callable[[], "TriggerRequests"],
         archive_requests: Callable[[], "ArchiveRequests"],
+        audit: AuditTrail | None = None,
     ) -> None:
         self.id: SpuId = NO_SPU
         self.cluster = cluster
@@ -82,6 +84,7 @@ class PublicHost:
         self.trigger_requests = trigger_requests
         self.archive_requests = archive_requests
         self.apis = ADVERTISED
+        self._audit = audit
 
     # called by connections of clients
 
@@ -131,13 +134,21 @@ class PublicHost:
             context.mutations = self.quotas.mutations(
                 context.client.principal, asked.client_id, asked.api_key, asked.api_version
             )
-        reply = load_administrative(asked.api_key)(self, context, request)
+        reply = self._handle(asked.api_key)(context, request)
         assert isinstance(reply, Coroutine), "handlers that change the cluster are coroutines"
         response = await reply
         body = encode_whole(response, asked.api_version)
         return ForwardResponse(metadata_version=self.cluster.version, body=body)
 
-    def _handle(self, api_key: int) -> partial[object]:
+    def _handle(self, api_key: int) -> Callable[[RequestContext, Any], Reply]:
+        handle = self._bare_handler(api_key)
+        if self._audit is None:
+            return handle
+        from tailrace.server.auditing.audited_changes import audited
+
+        return audited(api_key, handle, self._audit)
+
+    def _bare_handler(self, api_key: int) -> Callable[[RequestContext, Any], Reply]:
         if api_key in SHARED:
             return partial(load(api_key), self)
         if api_key in ADMINISTRATIVE:

@@ -38,12 +38,13 @@ from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Address, Listener
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, ScSettings
+from tailrace.server.auditing.audit_opening import open_audit_trail
+from tailrace.server.auditing.audit_trail import AuditTrail
 from tailrace.server.health import Readiness
 from tailrace.server.host import NO_SPU
 from tailrace.server.listening import listen
 from tailrace.server.metrics_server import MetricsServer
 from tailrace.server.public_server import PublicServer
-from tailrace.server.security import load_server_security
 from tailrace.server.throttling.server_quotas import ServerQuotas
 
 from .public_host import KNOWN, PublicHost
@@ -81,16 +82,12 @@ class StreamingController:
         provisioner: Provisioner | None = None,
         replicas: ReplicaProvisioner | None = None,
     ) -> None:
-        """The caller opens the store, which may be shared with other SCs (see `is_shared`), and closes it.
-
-        Raises SettingsError.
-        """
+        """The caller opens the store, which may be shared with other SCs (see `is_shared`), and closes it."""
         self.metrics = ScMetrics(KNOWN)
         self._settings = settings
         self._seams = seams
         self._store = store
         self._logger = logger = logger.bind()  # A logger that is not bound yet would be bound again for each line.
-        self.security = load_server_security(settings.broker, _names(settings), seams.files, logger)
         self._provisioner = provisioner or NoProvisioner(logger)
         self._replicas = replicas
         self._counts = WorkflowCounts()
@@ -99,6 +96,7 @@ class StreamingController:
         self._serves = False
         self._listening: list[tuple[str, Address]] = []
         self._term: _Term | None = None
+        self._audit: AuditTrail | None = None
 
     # running
 
@@ -111,12 +109,18 @@ class StreamingController:
     async def run(self, task_status: trio.TaskStatus[ScAddresses] = trio.TASK_STATUS_IGNORED) -> None:
         """Serves until `stop`. Reports its addresses when SPUs and clients may connect: when it becomes active.
 
-        Raises CannotListenError, StartError, and, at any time, StoreCorrupt.
+        Raises CannotListenError, SettingsError, StartError, and, at any time, StoreCorrupt.
         """
         with ExitStack() as listening:
             metrics = await self._listen_for_scrapes(listening)
             status = _StartedOnce(task_status)
+            settings = self._settings
+            self._audit = await open_audit_trail(
+                BrokerConfigs(settings.broker), settings.data_directory, self._seams, self._logger, self.stop
+            )
             async with trio.open_nursery() as nursery:
+                if self._audit is not None:
+                    await nursery.start(self._audit.run)
                 if metrics is not None:
                     self._logger.info("metrics_served", address=str(metrics.address))
                     nursery.start_soon(MetricsServer(self._scrape, self._readiness, self._logger).serve, metrics)
@@ -162,7 +166,6 @@ class StreamingController:
                     clients_max=clients_max,
                     files=self._seams.files,
                     quotas=term.host.quotas,
-                    security=self.security,
                 )
                 nursery.start_soon(server.close_idle)
                 for listener, settings in public:
@@ -236,6 +239,7 @@ class StreamingController:
             lambda: self._describe_server(workflow.cluster.cluster_id),
             lambda: _trigger_requests(writer, workflow),
             lambda: _archive_requests(writer, workflow),
+            self._audit,
         )
         connections = ConnectionManager(
             workflow.local,
@@ -324,12 +328,6 @@ class StreamingController:
         term = self._term
         gauges = ScGauges() if term is None else gauges_of(term.workflow.local, len(term.connections.connections()))
         return render(self.metrics, self._counts, gauges)
-
-
-def _names(settings: ScSettings) -> list[str]:
-    """Returns the names of the listeners."""
-    listeners = (*settings.listeners, settings.private, settings.metrics)
-    return [each.name for each in listeners if each is not None]
 
 
 def _trigger_requests(writer: ChangeWriter, workflow: Workflow) -> "TriggerRequests":

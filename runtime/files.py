@@ -111,6 +111,10 @@ class Files(Protocol):
         """Replaces the content of `path` by `data` atomically and durably: after a crash it is the old or the new
         one."""
 
+    def write_private(self, path: str, data: bytes) -> None:
+        """Creates a file that only the user of this process can read. Its content is on the disk then, and its name
+        with the next `sync_directory`. Raises FileExistsError."""
+
     async def sync_directory(self, directory: str) -> None:
         """Returns once creations, renames and removals in the directory are on the disk."""
 
@@ -277,6 +281,13 @@ class RealFiles:
 
     async def replace(self, path: str, data: bytes) -> None:
         await _in_thread(_replace_durably, path, data)
+
+    def write_private(self, path: str, data: bytes) -> None:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
 
     async def sync_directory(self, directory: str) -> None:
         await _in_thread(sync_directory, directory)

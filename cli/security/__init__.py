@@ -1,4 +1,4 @@
-"""`tailrace user …`, `tailrace acl …`, `tailrace quota …`: who may do what, and how much.
+"""`tailrace user …`, `tailrace acl …`, `tailrace quota …`, `tailrace audit …`: who may do what, and who did.
 
 May import clients, options and output.
 """

@@ -5,6 +5,7 @@ The defaults of topic configs and group configs are derived from their tables.
 
 from collections.abc import Iterable
 
+from .audit_config_table import BROKER_CONFIGS_OF_AUDIT
 from .config_definitions import ConfigDefinition, ConfigType, at_least, between, by_name, one_of
 from .group_config_table import BROKER_CONFIGS_OF_GROUPS, GROUP_CONFIGS
 from .quota_config_table import BROKER_CONFIGS_OF_QUOTAS
@@ -50,6 +51,7 @@ BROKER_CONFIGS = by_name(
         *BROKER_CONFIGS_OF_SECURITY,
         *BROKER_CONFIGS_OF_TOKENS,
         *BROKER_CONFIGS_OF_QUOTAS,
+        *BROKER_CONFIGS_OF_AUDIT,
         # facts about the SPU
         ConfigDefinition("broker.id", INT, -1, "The id of this SPU.", read_only=True),
         ConfigDefinition("node.id", INT, -1, "The id of this SPU.", read_only=True),

@@ -298,3 +298,13 @@ def test_a_short_write_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     file.write_at(1, b"abcdefgh")
     assert file.read_at(0, 20) == b"0abcdefgh9"
     file.close()
+
+
+def test_a_private_file_is_new_and_only_its_user_reads_it(files: Files, directory: str) -> None:
+    path = f"{directory}/key"
+    files.write_private(path, b"secret")
+    assert files.read(path) == b"secret"
+    if isinstance(files, RealFiles):
+        assert os.stat(path).st_mode & 0o777 == 0o600
+    with pytest.raises(FileExistsError):
+        files.write_private(path, b"other")

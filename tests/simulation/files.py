@@ -268,6 +268,13 @@ class SimulatedFiles:
         self.rename(path + ".new", path)
         await self.sync_directory(_parent(path))
 
+    def write_private(self, path: str, data: bytes) -> None:
+        if path in self._names:
+            raise FileExistsError(errno.EEXIST, "there is a simulated file", path)
+        file = self.open(path, create=True)
+        file.append(data)
+        file.sync_now()
+
     async def sync_directory(self, directory: str) -> None:
         directory = directory.rstrip("/")
         self._check_open_files(directory)

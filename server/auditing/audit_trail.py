@@ -1,0 +1,170 @@
+"""Takes the events of a server, and writes them to its audit log in batches.
+
+Events wait in a bounded queue, and recording one never waits. An event that finds the queue full, or whose write fails,
+is lost and counted, and the log says how many were lost. A server can be told to stop instead.
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable
+
+import trio
+
+from tailrace.runtime.logs import FilteringBoundLogger
+from tailrace.runtime.wall_clock import WallClock
+from tailrace.security.audit.audit_event import AuditEvent, AuditKind, Outcome
+from tailrace.security.audit.repeated_events import RepeatedEvents
+from tailrace.server.request_context import ClientIdentity
+
+from .audit_files import AuditFiles
+
+QUEUED_MAX = 10_000
+"""How many events may wait."""
+LINGER_SECONDS = 0.5
+"""How long events wait for others, so that one sync of the disk and one signature are for many events."""
+REPEATED_MS = 60_000
+"""The interval in which equal refusals become one line."""
+REMEMBERED_MAX = 10_000
+"""How many different refusals are remembered at a time."""
+CLOSING_SECONDS_MAX = 5.0
+
+
+class AuditTrail:
+    def __init__(
+        self,
+        files: AuditFiles,
+        wall_clock: WallClock,
+        logger: FilteringBoundLogger,
+        on_failure: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_failure` is called when events could not be written."""
+        self._files = files
+        self._wall_clock = wall_clock
+        self._logger = logger
+        self._on_failure = on_failure
+        self._queue: deque[AuditEvent] = deque()
+        self._refused = RepeatedEvents(REPEATED_MS, REMEMBERED_MAX)
+        self._unwritten = 0
+        """How many events were lost since the last line that says so."""
+        self.written = 0
+        """How many events were written."""
+        self.lost = 0
+        """How many events were lost."""
+        self._recorded = trio.Event()
+
+    # recording
+
+    def authenticated(self, client: ClientIdentity) -> None:
+        """Records that a client has proven who it is."""
+        self.record(self._event(AuditKind.AUTHENTICATION, Outcome.ALLOWED, client))
+
+    def not_authenticated(self, client: ClientIdentity, name: str, why: str) -> None:
+        """Records that a client could not prove that it is the user of this name."""
+        key = (AuditKind.AUTHENTICATION, client.host, client.mechanism, name, why)
+        event = self._event(AuditKind.AUTHENTICATION, Outcome.FAILED, client, resource=name, why=why)
+        self._record_refusal(key, event)
+
+    def allowed(
+        self, client: ClientIdentity, client_id: str | None, operation: str, resource: str, why: str = ""
+    ) -> None:
+        """Records that a client may do something. The caller does so once for a connection, operation and resource."""
+        self.record(self._event(AuditKind.AUTHORIZATION, Outcome.ALLOWED, client, client_id, operation, resource, why))
+
+    def denied(
+        self, client: ClientIdentity, client_id: str | None, operation: str, resource: str, why: str = ""
+    ) -> None:
+        """Records that a client may not do something. Equal refusals become one line with a count."""
+        key = (AuditKind.AUTHORIZATION, client.principal, client.host, operation, resource)
+        event = self._event(AuditKind.AUTHORIZATION, Outcome.DENIED, client, client_id, operation, resource, why)
+        self._record_refusal(key, event)
+
+    def changed(
+        self,
+        client: ClientIdentity,
+        client_id: str | None,
+        request: str,
+        resource: str,
+        error: str = "",
+        *,
+        is_done: bool = True,
+    ) -> None:
+        """Records that a request has changed a resource, or has failed with an error, or was only made."""
+        outcome = Outcome.FAILED if error else Outcome.DONE if is_done else Outcome.REQUESTED
+        self.record(self._event(AuditKind.CHANGE, outcome, client, client_id, request, resource, error))
+
+    def record(self, event: AuditEvent) -> None:
+        """Queues an event. It is lost if too many wait."""
+        if len(self._queue) >= QUEUED_MAX:
+            self._lose(event.count)
+            return
+        self._queue.append(event)
+        self._recorded.set()
+
+    def _record_refusal(self, key: Hashable, event: AuditEvent) -> None:
+        for each in self._refused.add(key, event):
+            self.record(each)
+
+    def _event(
+        self,
+        kind: AuditKind,
+        outcome: Outcome,
+        client: ClientIdentity,
+        client_id: str | None = None,
+        operation: str = "",
+        resource: str = "",
+        why: str = "",
+    ) -> AuditEvent:
+        return AuditEvent(
+            kind,
+            self._wall_clock.now_ms(),
+            outcome,
+            str(client.principal),
+            client.host or client.address,
+            client_id or "",
+            client.mechanism,
+            operation,
+            resource,
+            why,
+        )
+
+    # writing
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Writes events until it is cancelled, and then those that still wait."""
+        task_status.started()
+        try:
+            while True:
+                with trio.move_on_after(REPEATED_MS / 1000):
+                    await self._recorded.wait()
+                    await trio.sleep(LINGER_SECONDS)
+                for event in self._refused.due(self._wall_clock.now_ms()):
+                    self.record(event)
+                await self._write_queued()
+        finally:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + CLOSING_SECONDS_MAX):
+                for event in self._refused.rest():
+                    self.record(event)
+                await self._write_queued()
+            self._files.close()
+
+    async def _write_queued(self) -> None:
+        self._recorded = trio.Event()
+        events = list(self._queue)
+        self._queue.clear()
+        if self._unwritten:
+            lost = AuditEvent(AuditKind.LOST, self._wall_clock.now_ms(), count=self._unwritten)
+            events.append(lost)
+        if not events:
+            return
+        try:
+            await self._files.write(events, self._wall_clock.now_ms())
+        except OSError as error:
+            self._lose(sum(event.count for event in events if event.kind is not AuditKind.LOST))
+            self._logger.error("audit_write_failed", lost=self.lost, reason=str(error))
+            self._on_failure()
+        else:
+            self._unwritten = 0
+            self.written += sum(event.kind is not AuditKind.LOST for event in events)
+
+    def _lose(self, count: int) -> None:
+        self.lost += count
+        self._unwritten += count

@@ -1,0 +1,36 @@
+"""The audit log is opened as the settings say."""
+
+import pytest
+import structlog
+from audit_logs import disk
+from simulation.network import MemoryNetwork
+from spus import SteadyClock
+
+from tailrace.cluster.configs.broker_configs import BrokerConfigs
+from tailrace.runtime.chance import RandomChance
+from tailrace.runtime.seams import Seams
+from tailrace.runtime.settings import SettingsError
+from tailrace.server.auditing.audit_opening import open_audit_trail
+from tailrace.server.auditing.audit_trail import AuditTrail
+
+
+async def _opened(**changes: str) -> AuditTrail | None:
+    files = disk()
+    files.write_private("/data/key.pem", b"x")
+    seams = Seams(MemoryNetwork(), files, SteadyClock(), RandomChance(1))
+    configs = BrokerConfigs({f"audit.log.{name.replace('_', '.')}": text for name, text in changes.items()})
+    return await open_audit_trail(configs, "/data", seams, structlog.get_logger(), lambda: None)
+
+
+async def test_it_is_off_by_default() -> None:
+    assert await _opened() is None
+    assert await _opened(enable="true", failure_policy="stop") is not None
+
+
+async def test_settings_without_effect_and_wrong_keys_are_refused() -> None:
+    with pytest.raises(SettingsError, match=r"audit.log.file.bytes has no effect, because audit.log.enable is not"):
+        await _opened(file_bytes="70000")
+    with pytest.raises(SettingsError, match=r"audit.log.signing.key.location: /data/key.pem cannot sign"):
+        await _opened(enable="true", signing_key_location="/data/key.pem")
+    with pytest.raises(SettingsError, match="cannot be opened"):
+        await _opened(enable="true", signing_key_location="/data/none.pem")
