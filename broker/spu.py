@@ -80,6 +80,7 @@ from tailrace.server.health import Readiness
 from tailrace.server.metrics_server import MetricsServer
 from tailrace.server.public_server import PublicServer
 from tailrace.server.request_context import ClientIdentity, Reply, RequestContext, request_without_connection
+from tailrace.server.security import ServerSecurity
 from tailrace.server.throttling.server_quotas import ServerQuotas
 from tailrace.storage.directory import layout
 from tailrace.storage.directory.checkpoints import ReplicaKey
@@ -110,6 +111,7 @@ class Spu:
         seams: Seams,
         storage: SpuStorage,
         listeners: Listeners,
+        security: ServerSecurity,
         nursery: trio.Nursery,
         logger: FilteringBoundLogger,
         *,
@@ -129,6 +131,7 @@ class Spu:
         self.audit = audit
         """The audit log, if it is turned on."""
         self._listeners = listeners
+        self.security = security
         self._nursery = nursery
         self._network = seams.network
         self._logger = logger
@@ -522,6 +525,7 @@ class Spu:
             clients_max=clients_max,
             files=self.files,
             quotas=ServerQuotas.of_server(self.cluster, self.broker_configs, self.metrics.server.throttling),
+            security=self.security,
         )
         for listener, each in self._listeners.public:
             nursery.start_soon(server.serve, listener, each)

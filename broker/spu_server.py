@@ -14,6 +14,7 @@ from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, SpuSettings
 from tailrace.server.auditing.audit_opening import open_audit_trail
 from tailrace.server.listening import listen
+from tailrace.server.security import load_server_security
 
 from .spu import Listeners, Spu
 from .spu_storage import StartError, take_storage
@@ -47,6 +48,7 @@ class SpuServer:
         refused: BaseException | None = None
         with ExitStack() as held:
             settings = self.settings
+            security = load_server_security(settings.broker, _names(settings), self._seams.files, self._logger)
             storage = await take_storage(SpuId(settings.id), settings.data_directory, self._seams, self._logger, held)
             configs = BrokerConfigs(settings.broker)
             audit = await open_audit_trail(configs, settings.data_directory, self._seams, self._logger, self.stop)
@@ -61,6 +63,7 @@ class SpuServer:
                             self._seams,
                             storage,
                             listeners,
+                            security,
                             nursery,
                             self._logger,
                             traces=self._traces,
@@ -91,3 +94,9 @@ class SpuServer:
             private=await open_one(settings.private),
             metrics=None if settings.metrics is None else await open_one(settings.metrics),
         )
+
+
+def _names(settings: SpuSettings) -> list[str]:
+    """Returns the names of the listeners."""
+    listeners = (*settings.listeners, settings.private, settings.metrics)
+    return [each.name for each in listeners if each is not None]

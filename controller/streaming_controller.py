@@ -45,6 +45,7 @@ from tailrace.server.host import NO_SPU
 from tailrace.server.listening import listen
 from tailrace.server.metrics_server import MetricsServer
 from tailrace.server.public_server import PublicServer
+from tailrace.server.security import load_server_security
 from tailrace.server.throttling.server_quotas import ServerQuotas
 
 from .public_host import KNOWN, PublicHost
@@ -82,12 +83,16 @@ class StreamingController:
         provisioner: Provisioner | None = None,
         replicas: ReplicaProvisioner | None = None,
     ) -> None:
-        """The caller opens the store, which may be shared with other SCs (see `is_shared`), and closes it."""
+        """The caller opens the store, which may be shared with other SCs (see `is_shared`), and closes it.
+
+        Raises SettingsError.
+        """
         self.metrics = ScMetrics(KNOWN)
         self._settings = settings
         self._seams = seams
         self._store = store
         self._logger = logger = logger.bind()  # A logger that is not bound yet would be bound again for each line.
+        self.security = load_server_security(settings.broker, _names(settings), seams.files, logger)
         self._provisioner = provisioner or NoProvisioner(logger)
         self._replicas = replicas
         self._counts = WorkflowCounts()
@@ -166,6 +171,7 @@ class StreamingController:
                     clients_max=clients_max,
                     files=self._seams.files,
                     quotas=term.host.quotas,
+                    security=self.security,
                 )
                 nursery.start_soon(server.close_idle)
                 for listener, settings in public:
@@ -328,6 +334,12 @@ class StreamingController:
         term = self._term
         gauges = ScGauges() if term is None else gauges_of(term.workflow.local, len(term.connections.connections()))
         return render(self.metrics, self._counts, gauges)
+
+
+def _names(settings: ScSettings) -> list[str]:
+    """Returns the names of the listeners."""
+    listeners = (*settings.listeners, settings.private, settings.metrics)
+    return [each.name for each in listeners if each is not None]
 
 
 def _trigger_requests(writer: ChangeWriter, workflow: Workflow) -> "TriggerRequests":

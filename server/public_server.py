@@ -3,6 +3,7 @@
 import itertools
 from collections import Counter
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -13,6 +14,7 @@ from tailrace.runtime.files import Files
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Connection, Listener
 from tailrace.runtime.settings import ListenerSettings
+from tailrace.security.identity.principal import ANONYMOUS, Principal
 from tailrace.security.quotas.quota_rules import canonical_address
 
 from .client_connection import ClientConnection, Dispatcher, ResolvedRoute
@@ -22,12 +24,17 @@ from .inbox import Inbox, ReceiveBuffers
 from .listening import accept
 from .request_context import ClientIdentity
 from .request_memory import RequestMemory
+from .security import OPEN, ListenerSecurity, ServerSecurity
 from .server_metrics import ServerMetrics
 from .throttling.connection_rates import ConnectionRates
 from .throttling.server_quotas import ServerQuotas
 
 HELD_CONNECTIONS_MAX = 1000
 """How many throttled connections are kept open for a while before they are closed; further ones are closed at once."""
+if TYPE_CHECKING:
+    from .encryption.handshakes import Handshakes
+    from .encryption.server_tls import ServerTls
+
 IDLE_RECHECK_SECONDS = 10
 DRAIN_SECONDS_MAX = 1
 """How long clients have to read their last responses and close when the server stops."""
@@ -48,6 +55,7 @@ class PublicServer:
         clients_max: int,
         files: Files,
         quotas: ServerQuotas,
+        security: ServerSecurity = OPEN,
     ) -> None:
         """Prepares the server. `clients_max` is the number of clients for which the process has open files."""
         self._origins = ClientOrigins(files)
@@ -65,9 +73,13 @@ class PublicServer:
         self._memory = RequestMemory(configs.settings.queued_request_bytes_max)
         self._buffers = ReceiveBuffers()
         self._foreign_clients = ForeignClients()
+        self._security = security
+        self._handshakes: Handshakes | None = None
+        """The handshakes in progress; None until the first client of an encrypted listener comes."""
         self._connections: set[ClientConnection] = set()
         self._numbers = itertools.count(1)
         self._per_address: Counter[str] = Counter()
+        self._count_all = 0
         self._finishing = False
         self._accepting: list[trio.CancelScope] = []
         self._client_left = trio.Event()
@@ -81,6 +93,7 @@ class PublicServer:
             listener.close()
 
     async def _accept(self, listener: Listener, settings: ListenerSettings, nursery: trio.Nursery) -> None:
+        security = self._security.listener(settings.name)
         while True:
             connection = await accept(listener, settings.name, self._logger)
             if self._finishing:
@@ -106,8 +119,32 @@ class PublicServer:
                 connection.close()
                 continue
             # Count the client before the next one is accepted, so that a burst of clients cannot exceed the limits.
-            client = self._admit(connection, self._connected_listener(connection, settings))
-            nursery.start_soon(self._run_client, client, connection.remote.host)
+            self._count(connection.remote.host, 1)
+            reached = self._connected_listener(connection, settings)
+            if security.tls is None:
+                client = self._admit(connection, reached, security, ANONYMOUS)
+                nursery.start_soon(self._run_client, client, connection.remote.host)
+            else:
+                nursery.start_soon(self._run_encrypted, connection, reached, security, security.tls)
+
+    async def _run_encrypted(
+        self, connection: Connection, listener: ConnectedListener, security: ListenerSecurity, tls: "ServerTls"
+    ) -> None:
+        """Shakes hands with a client and serves it."""
+        from .encryption.handshakes import Handshakes
+
+        if self._handshakes is None:
+            self._handshakes = Handshakes(self._logger)
+        host = connection.remote.host
+        shaken = await self._handshakes.shake(connection, tls, security.name)
+        if shaken is None:
+            self._metrics.refused_handshakes += 1
+        if shaken is None or self._finishing:
+            self._count(host, -1)
+            connection.close()
+            return
+        encrypted, principal = shaken
+        await self._run_client(self._admit(encrypted, listener, security, principal), host)
 
     def _hold(self, connection: Connection, milliseconds: int, nursery: trio.Nursery) -> None:
         """Closes a connection of an address with too many new connections, after a while if there is room for it."""
@@ -150,9 +187,9 @@ class PublicServer:
     def _full(self, host: str) -> str | None:
         """Why no further connection from this host is accepted; None if there is room."""
         settings = self._configs.settings
-        if len(self._connections) >= settings.connections_max:
+        if self._count_all >= settings.connections_max:
             return f"max.connections is {settings.connections_max}"
-        if len(self._connections) >= self._clients_max:
+        if self._count_all >= self._clients_max:
             return f"the limit of open files of this process allows {self._clients_max} clients"
         own = settings.connections_of_addresses_max
         if own and (most := own.get(canonical_address(host) or host)) is not None:
@@ -162,8 +199,25 @@ class PublicServer:
             return f"max.connections.per.ip is {settings.connections_per_address_max}"
         return None
 
-    def _admit(self, connection: Connection, listener: ConnectedListener) -> ClientConnection:
-        """Creates and counts the client's connection."""
+    def _count(self, host: str, change: int) -> None:
+        """Counts the connections from an address, which include those that are shaking hands."""
+        self._count_all += change
+        self._per_address[host] += change
+        if not self._per_address[host]:
+            del self._per_address[host]
+
+    def _admit(
+        self, connection: Connection, listener: ConnectedListener, security: ListenerSecurity, principal: Principal
+    ) -> ClientConnection:
+        """Creates the client's connection."""
+        remote = connection.remote
+        identity = ClientIdentity(
+            str(remote),
+            connection=next(self._numbers),
+            principal=principal,
+            host=remote.host,
+            protocol=security.protocol,
+        )
         client = ClientConnection(
             connection,
             listener,
@@ -175,11 +229,10 @@ class PublicServer:
             self._metrics,
             self._foreign_clients,
             self._logger,
-            ClientIdentity(str(connection.remote), connection=next(self._numbers), host=connection.remote.host),
+            identity,
             quotas=self._quotas,
         )
         self._connections.add(client)
-        self._per_address[connection.remote.host] += 1
         self._metrics.accepted_connections += 1
         self._metrics.open_connections += 1
         return client
@@ -190,9 +243,7 @@ class PublicServer:
         finally:
             self._connections.discard(client)
             self._client_left.set()
-            self._per_address[host] -= 1
-            if not self._per_address[host]:
-                del self._per_address[host]
+            self._count(host, -1)
             self._metrics.open_connections -= 1
 
     async def close_idle(self) -> None:

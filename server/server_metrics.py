@@ -47,6 +47,7 @@ class ServerMetrics:
         self.refused_requests = 0
         self.failed_requests = 0
         self.refused_connections = 0
+        self.refused_handshakes = 0
         self.accepted_connections = 0
         self.open_connections = 0
         self.idle_closed_connections = 0
@@ -104,6 +105,7 @@ _COUNTERS = (
     ("failed_requests", "Requests that ended in an error of ours; the connection was closed."),
     ("accepted_connections", "Client connections accepted."),
     ("refused_connections", "Client connections refused because a limit of connections was reached."),
+    ("refused_handshakes", "Client connections on encrypted listeners that did not come to terms about TLS."),
     ("idle_closed_connections", "Client connections closed because they were idle for too long."),
 )
 _SENT_RECORDS = (

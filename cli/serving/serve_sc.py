@@ -22,6 +22,7 @@ from tailrace.runtime.settings import (
 
 from .given_settings import GivenSettings
 from .sc_store import opened_store
+from .security_check import check_security
 from .serving import COMMON_NAMES, Announcement, add_common_flags, run_server
 
 NAMES = COMMON_NAMES | {"private", "store", "reconciliation", "replace-after"}
@@ -64,7 +65,7 @@ def read_settings(given: GivenSettings) -> ScSettings:
     """Reads the settings of the SC."""
     store = given.text("store", SQLITE)
     check_store_name(store, "--store")
-    return ScSettings(
+    settings = ScSettings(
         given.data_directory(),
         given.listeners(ListenerSettings("PUBLIC", DEFAULT_PUBLIC)),
         given.listener("private", ListenerSettings("PRIVATE", DEFAULT_PRIVATE)),
@@ -74,6 +75,8 @@ def read_settings(given: GivenSettings) -> ScSettings:
         given.broker_settings(),
         given.seconds("replace-after", math.inf),
     )
+    check_security(settings.broker, (*settings.listeners, settings.private, settings.metrics))
+    return settings
 
 
 async def _serve(settings: ScSettings, seams: Seams, stop: ServerStop) -> None:

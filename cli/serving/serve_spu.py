@@ -19,6 +19,7 @@ from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, SettingsError, SpuSettings
 
 from .given_settings import GivenSettings
+from .security_check import check_security
 from .serving import (
     COMMON_NAMES,
     Announcement,
@@ -72,7 +73,7 @@ def read_settings(given: GivenSettings) -> SpuSettings:
     if given.text("rack") == "":
         raise SettingsError("--rack: the name is empty; leave the option out if the SPU has no rack")
     listeners = given.listeners(ListenerSettings("PUBLIC", DEFAULT_PUBLIC))
-    return SpuSettings(
+    settings = SpuSettings(
         spu_id,
         given.data_directory(),
         listeners,
@@ -83,6 +84,8 @@ def read_settings(given: GivenSettings) -> SpuSettings:
         private=given.listener("private", ListenerSettings("PRIVATE", DEFAULT_PRIVATE)),
         published=given.published(listeners),
     )
+    check_security(settings.broker, (*listeners, settings.private, settings.metrics))
+    return settings
 
 
 async def _serve(settings: SpuSettings, seams: Seams, stop: ServerStop, *, until_input_ends: bool) -> None:

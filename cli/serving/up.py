@@ -49,6 +49,7 @@ from .local_launcher import LocalLauncher
 from .managed_spus import FIRST_ID, GROUP, ManagedSpus
 from .replicas_on_demand import ReplicasOnDemand
 from .sc_store import opened_store
+from .security_check import check_security
 from .serving import (
     COMMON_NAMES,
     CannotServeError,
@@ -177,6 +178,7 @@ def read_settings(given: GivenSettings) -> UpSettings:
         are_listeners_chosen=given.has("public"),
         published=given.published(listeners),
     )
+    check_security(broker, (*listeners, managed.private, metrics))
     return UpSettings(
         sc,
         given.whole_number("spus", 1, GROUP_REPLICAS_MAX),

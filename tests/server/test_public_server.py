@@ -6,12 +6,14 @@ import pytest
 import structlog
 import trio
 import trio.testing
+from certificates import client_certificate, client_context
 from msgspec import Struct
 from quota_samples import quota
 from simulation.client import WireClient
 from simulation.files import SimulatedFiles
 from simulation.network import CLIENT, MemoryListener, MemoryNetwork
 from structlog.testing import capture_logs
+from tls_listeners import certificate_files, server_tls
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
@@ -21,11 +23,14 @@ from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest, 
 from tailrace.runtime.files import UnreadableError
 from tailrace.runtime.network import Address, receive_some
 from tailrace.runtime.settings import ListenerSettings
+from tailrace.runtime.tls.tls_connection import connect_tls
+from tailrace.security.settings.security_settings import SecurityProtocol
 from tailrace.server import public_server
 from tailrace.server.client_connection import FOREIGN_SECONDS_MAX, Route
 from tailrace.server.foreign_clients import LOG_INTERVAL_SECONDS
 from tailrace.server.public_server import PublicServer
 from tailrace.server.request_context import RequestContext
+from tailrace.server.security import OPEN, ListenerSecurity, ServerSecurity
 from tailrace.server.server_metrics import ServerMetrics
 from tailrace.server.throttling.server_quotas import ServerQuotas
 
@@ -35,6 +40,7 @@ ADDRESS = Address("spu-1", 9005)
 CLIENT_HELLO = bytes.fromhex("1603010200010001fc0303")
 OUR_MISTAKE = "divide"
 BROKEN_INVARIANT = "break"
+WHO_AM_I = "who"
 
 
 class _Mirror:
@@ -53,7 +59,8 @@ class _Mirror:
         assert request.key != BROKEN_INVARIANT
         host, port = context.listener.advertised
         number = context.client.connection
-        return FindCoordinatorResponse(host=host, port=port, error_message=context.listener.name, node_id=number)
+        user = str(context.client.principal) if request.key == WHO_AM_I else context.listener.name
+        return FindCoordinatorResponse(host=host, port=port, error_message=user, node_id=number)
 
     def end_turn(self) -> None:
         pass
@@ -84,7 +91,11 @@ async def _ask(client: WireClient) -> FindCoordinatorResponse:
 
 @asynccontextmanager
 async def _serving(
-    configs: Mapping[str, str] | None = None, *, advertised: Address | None = None, clients_max: int = 100
+    configs: Mapping[str, str] | None = None,
+    *,
+    advertised: Address | None = None,
+    clients_max: int = 100,
+    security: ServerSecurity = OPEN,
 ) -> AsyncIterator[_Serving]:
     network = MemoryNetwork()
     listener = await network.listen(ADDRESS)
@@ -102,6 +113,7 @@ async def _serving(
         clients_max=clients_max,
         files=SimulatedFiles(),
         quotas=quotas,
+        security=security,
     )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(server.serve, listener, ListenerSettings("PUBLIC", ADDRESS, advertised))
@@ -333,3 +345,33 @@ async def test_few_refused_clients_are_kept_waiting(monkeypatch: pytest.MonkeyPa
         held, closed = await serving.client(), await serving.client()
         assert await closed.at_end()
         assert held.connection.receive_into(memoryview(bytearray(1))) is None
+
+
+async def _encrypted(**given: str) -> ServerSecurity:
+    tls = server_tls(await certificate_files(), **given)
+    return ServerSecurity({"PUBLIC": ListenerSecurity("PUBLIC", SecurityProtocol.SSL, tls)})
+
+
+async def test_an_encrypted_listener_serves_the_user_whom_the_certificate_names() -> None:
+    async with _serving(security=await _encrypted(ssl_client_auth="required")) as serving:
+        context = client_context(client_certificate("alice"))
+        client = WireClient(await connect_tls(serving.network, ADDRESS, context, "localhost"))
+        response = await client.request(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest(key=WHO_AM_I))
+        assert response.error_message == "User:CN=alice,OU=Sales,O=Example"
+        client.connection.close()
+        await trio.testing.wait_all_tasks_blocked()
+        assert serving.metrics.open_connections == 0
+
+
+async def test_handshakes_count_as_connections_until_they_fail() -> None:
+    async with _serving({"max.connections.per.ip": "1"}, security=await _encrypted()) as serving:
+        half_open = await serving.client()
+        with capture_logs() as logged:
+            refused = await serving.client()
+            assert await refused.at_end()
+            await half_open.send(b"GET / HTTP/1.1\r\n\r\n")
+            await trio.testing.wait_all_tasks_blocked()
+        assert [each["event"] for each in logged] == ["connection_refused", "handshake_refused"]
+        assert serving.metrics.refused_handshakes == 1
+        client = WireClient(await connect_tls(serving.network, ADDRESS, client_context(), "localhost"))
+        await _ask(client)

@@ -12,7 +12,7 @@ from msgspec import Struct
 from tailrace.runtime.files import Files
 from tailrace.runtime.network import Address
 from tailrace.runtime.settings import SettingsError
-from tailrace.runtime.tls import load_certificate
+from tailrace.runtime.tls.certificate_loading import load_certificate
 
 POD_DIRECTORY = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Where Kubernetes puts the credentials of a pod's service account."""

@@ -12,7 +12,7 @@ from tailrace.controller.key_value.http_connection import HttpConnection, HttpEr
 from tailrace.controller.key_value.interface import StoreUnavailable
 from tailrace.runtime.files import Files
 from tailrace.runtime.network import Network
-from tailrace.runtime.tls import connect_tls
+from tailrace.runtime.tls.tls_connection import connect_tls
 
 from .kubernetes_access import KubernetesAccess
 from .transaction_log import Json

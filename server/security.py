@@ -1,0 +1,56 @@
+"""What a server knows about the security of its listeners, from its settings."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from tailrace.runtime.files import Files
+from tailrace.runtime.logs import FilteringBoundLogger
+from tailrace.security.settings.security_settings import SecurityProtocol, parse_security_settings
+
+if TYPE_CHECKING:
+    from .encryption.server_tls import ServerTls
+
+
+class ListenerSecurity(Struct, frozen=True):
+    """How one listener protects its connections."""
+
+    name: str
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    tls: "ServerTls | None" = None
+    """TLS of the listener; None if it is not encrypted."""
+
+
+class ServerSecurity(Struct, frozen=True):
+    """How a server protects its listeners, and what it demands of clients."""
+
+    listeners: Mapping[str, ListenerSecurity] = {}
+    """The listeners that are not plain, by name."""
+
+    def listener(self, name: str) -> ListenerSecurity:
+        """Returns the security of a listener."""
+        return self.listeners.get(name) or ListenerSecurity(name)
+
+
+OPEN = ServerSecurity()
+"""No security at all, which is the default."""
+
+
+def load_server_security(
+    broker: Mapping[str, str], listeners: Iterable[str], files: Files, logger: FilteringBoundLogger
+) -> ServerSecurity:
+    """Loads the security of the named listeners from broker settings. Raises SettingsError."""
+    settings = parse_security_settings(broker)
+    if settings.are_plain:
+        return OPEN
+    from .encryption.server_tls import ServerTls  # imported here because most servers on developers' machines are open
+
+    loaded: dict[str, ListenerSecurity] = {}
+    for name in listeners:
+        listener = settings.listener(name)
+        if listener.protocol is SecurityProtocol.PLAINTEXT:
+            continue
+        tls = None if listener.tls is None else ServerTls(listener.tls, name, files, logger)
+        loaded[name] = ListenerSecurity(name, listener.protocol, tls)
+    return ServerSecurity(loaded)
