@@ -75,7 +75,8 @@ from tailrace.runtime.settings import ListenerSettings, SpuSettings
 from tailrace.runtime.system_calls import SENDING, SYNCING
 from tailrace.server import handlers as shared_handlers
 from tailrace.server.auditing.audit_trail import AuditTrail
-from tailrace.server.client_connection import Route, Shortcut
+from tailrace.server.authorization.authorizing import authorization_of
+from tailrace.server.client_connection import NewShortcut, Route
 from tailrace.server.health import Readiness
 from tailrace.server.metrics_server import MetricsServer
 from tailrace.server.public_server import PublicServer
@@ -277,7 +278,7 @@ class Spu:
 
         return audited(api_key, handle, self.audit)
 
-    def _shortcut(self, api_key: int, api_version: int) -> Callable[[], Shortcut] | None:
+    def _shortcut(self, api_key: int, api_version: int) -> NewShortcut | None:
         if api_key != ApiKey.PRODUCE:
             return None
         from tailrace.broker.handlers.records.produce_shortcut import (
@@ -526,6 +527,7 @@ class Spu:
             files=self.files,
             quotas=ServerQuotas.of_server(self.cluster, self.broker_configs, self.metrics.server.throttling),
             security=self.security,
+            guarding=authorization_of(self.settings.broker, self.cluster, self.broker_configs),
         )
         for listener, each in self._listeners.public:
             nursery.start_soon(server.serve, listener, each)

@@ -40,6 +40,7 @@ from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, ScSettings
 from tailrace.server.auditing.audit_opening import open_audit_trail
 from tailrace.server.auditing.audit_trail import AuditTrail
+from tailrace.server.authorization.authorizing import authorization_of
 from tailrace.server.health import Readiness
 from tailrace.server.host import NO_SPU
 from tailrace.server.listening import listen
@@ -172,6 +173,7 @@ class StreamingController:
                     files=self._seams.files,
                     quotas=term.host.quotas,
                     security=self.security,
+                    guarding=authorization_of(self._settings.broker, term.host.cluster, term.host.broker_configs),
                 )
                 nursery.start_soon(server.close_idle)
                 for listener, settings in public:

@@ -9,8 +9,10 @@ of those before it reads on, as Apache Kafka does for every request.
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from enum import IntEnum
+from functools import partial
 from types import CoroutineType
 from typing import Any, NamedTuple, Protocol
+from uuid import UUID
 
 import trio
 
@@ -79,6 +81,7 @@ LOGIN_SECONDS_MAX = 30.0
 """How long a new client of a listener with SASL may take to log in. Clients take less than a second."""
 MUTED_BYTES_MAX = 16 * 1024
 """How much is received from a throttled client that does not wait."""
+NO_VERSION = -1
 UNANSWERED_MAX = 1000
 """The number of unanswered requests at which the connection stops reading."""
 HELD_BYTES_MAX = 4 * 1024 * 1024
@@ -128,12 +131,32 @@ will respond later. It returns None, and has changed nothing, if the request nee
 """
 
 
+MayProduce = Callable[[str | UUID, str | None], bool]
+"""Whether a client may write to a topic, given by name or id, with a transactional id or without."""
+NewShortcut = Callable[[MayProduce | None], Shortcut]
+"""Makes the shortcut of one connection. The argument is None if there is no authorizer."""
+
+
+class Guarding(Protocol):
+    """The permissions of clients, if the server has an authorizer."""
+
+    @property
+    def version(self) -> int:
+        """A number that changes whenever a permission may change."""
+
+    def guarded(self, api_key: int, handle: Callable[[RequestContext, Any], Reply]) -> Callable[..., Reply]:
+        """Returns the handler of an API with a guard around it."""
+
+    def may_produce(self, client: ClientIdentity, topic: str | UUID, transactional_id: str | None) -> bool:
+        """Whether a client may write to a topic, with a transactional id or without."""
+
+
 class Route(NamedTuple):
     """How the requests of one API and version are decoded and handled."""
 
     decode: Decoder
     handle: Callable[[RequestContext, Any], Reply]
-    new_shortcut: Callable[[], Shortcut] | None = None
+    new_shortcut: NewShortcut | None = None
     """Makes the shortcut of one connection; None if the API has no shortcut."""
 
 
@@ -143,7 +166,7 @@ class ResolvedRoute(NamedTuple):
     decode: Decoder
     handle: Callable[[RequestContext, Any], Reply]
     encode: ResponseEncoder
-    new_shortcut: Callable[[], Shortcut] | None
+    new_shortcut: NewShortcut | None
 
 
 class Dispatcher(Protocol):
@@ -183,12 +206,13 @@ class ClientConnection:
         client: ClientIdentity | None = None,
         *,
         quotas: ServerQuotas,
+        guarding: Guarding | None = None,
     ) -> None:
         """Prepares to serve `connection`; `run` serves it.
 
         `apis` are the APIs that this server knows. A request of any other API breaks the protocol.
         `routes` caches the routes of the dispatcher. All connections of a server share the cache.
-        `client` is what the listener knows of the client.
+        `client` is what the listener knows of the client. `guarding` is None if every client may do everything.
         """
         self._connection = connection
         self._listener = listener
@@ -212,6 +236,10 @@ class ClientConnection:
         """Whether a turn is running."""
         self._shortcuts: dict[tuple[int, int], Shortcut] = {}
         """The shortcuts that this client has used, by API and version."""
+        self._guarding = guarding
+        self._may_produce: MayProduce | None = None if guarding is None else partial(guarding.may_produce, self._client)
+        self._permissions = NO_VERSION if guarding is None else guarding.version
+        """The version of the permissions with which the shortcuts have learned."""
         self._uncounted: dict[tuple[int, int, float], int] = {}
         """How many responses the metrics do not count yet, by API, version and arrival of their requests."""
         self._awaited: tuple[RequestContext, Awaitable[object]] | None = None
@@ -379,7 +407,7 @@ class ClientConnection:
 
     def _respond(self, context: RequestContext, message: object) -> None:
         """Responds with the result of rare work."""
-        if isinstance(message, EncodedBody) and context.meter is not None:
+        if isinstance(message, EncodedBody) and (context.meter is not None or context.amend is not None):
             response = decode(
                 self._apis[context.api_key].response,
                 context.api_version,
@@ -483,6 +511,9 @@ class ClientConnection:
         throttle = self._throttle
         if throttle.quotas.enabled and throttle.is_measured():
             self._shortcuts.clear()
+        if self._guarding is not None and self._guarding.version != self._permissions:
+            self._permissions = self._guarding.version
+            self._shortcuts.clear()
         try:
             while self._handled < REQUESTS_PER_TURN and outbox.held_bytes < HELD_BYTES_MAX:
                 frame = inbox.next_request()
@@ -578,7 +609,7 @@ class ClientConnection:
                     measured, handle, decode(frame, position), api_key, api_version, correlation_id, client_id
                 )
         if new_shortcut is not None and (api_key, api_version) not in self._shortcuts:
-            self._shortcuts[api_key, api_version] = new_shortcut()
+            self._shortcuts[api_key, api_version] = new_shortcut(self._may_produce)
         context = self._expect(api_key, api_version, correlation_id, client_id, encode)
         request, _ = decode(frame, position)
         reply = handle(context, request)
@@ -632,7 +663,8 @@ class ClientConnection:
         route = self._dispatcher.route(api_key, api_version)
         if route is not None:
             encode = response_encoder(self._apis[api_key], api_version)
-            answered = ResolvedRoute(route.decode, route.handle, encode, route.new_shortcut)
+            handle = route.handle if self._guarding is None else self._guarding.guarded(api_key, route.handle)
+            answered = ResolvedRoute(route.decode, handle, encode, route.new_shortcut)
             self._routes[api_key, api_version] = answered
             return answered
         if api_key == ApiKey.API_VERSIONS:

@@ -17,7 +17,7 @@ from tailrace.runtime.settings import ListenerSettings
 from tailrace.security.identity.principal import ANONYMOUS, Principal
 from tailrace.security.quotas.quota_rules import canonical_address
 
-from .client_connection import ClientConnection, Dispatcher, ResolvedRoute
+from .client_connection import ClientConnection, Dispatcher, Guarding, ResolvedRoute
 from .client_origins import ClientOrigins
 from .foreign_clients import ForeignClients
 from .inbox import Inbox, ReceiveBuffers
@@ -56,8 +56,13 @@ class PublicServer:
         files: Files,
         quotas: ServerQuotas,
         security: ServerSecurity = OPEN,
+        guarding: Guarding | None = None,
     ) -> None:
-        """Prepares the server. `clients_max` is the number of clients for which the process has open files."""
+        """Prepares the server. `clients_max` is the number of clients for which the process has open files.
+
+        `guarding` is None if every client may do everything.
+        """
+        self._guarding = guarding
         self._origins = ClientOrigins(files)
         self._quotas = quotas
         self._rates = ConnectionRates(quotas)
@@ -231,6 +236,7 @@ class PublicServer:
             self._logger,
             identity,
             quotas=self._quotas,
+            guarding=self._guarding,
         )
         self._connections.add(client)
         self._metrics.accepted_connections += 1

@@ -1,7 +1,8 @@
 """One request of a client, and the place in line of its response."""
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from uuid import UUID
 
 from msgspec import Struct
 
@@ -53,6 +54,8 @@ class ClientIdentity(Struct):
     """Whether the client has authenticated with a delegation token."""
     login: "ClientLogin | None" = None
     """How the client logs in; None if its listener does not use SASL."""
+    access: object = None
+    """What the client may do, an `Access`; None until the first request that needs a permission."""
 
 
 class ClientLogin(Protocol):
@@ -167,6 +170,12 @@ class RequestContext(Struct, eq=False):
     """What the request may change; None if there is no bound."""
     hurry: Callable[[], None] | None = None
     """Called when an urgent response waits behind this one; set by a long poll that could respond at any time."""
+    amend: Callable[[Any], Any] | None = None
+    """Changes the response before it is encoded; set by a guard that has removed a part of the request."""
+    may_read: Callable[[str | UUID], bool] | None = None
+    """Whether the client may read a topic, by its name or id; None if it may read all."""
+    must_close: str | None = None
+    """Why the connection closes after a request without a response; None if it may stay open."""
 
     def respond(self, message: object) -> None:
         """Responds with `message`."""
@@ -190,6 +199,8 @@ class RequestContext(Struct, eq=False):
 
     def _prepare_each(self, messages: Sequence[tuple[int, object]]) -> Callable[[], None]:
         try:
+            if self.amend is not None:
+                messages = [(correlation_id, self.amend(each)) for correlation_id, each in messages]
             parts = [part for correlation_id, each in messages for part in self._encode(correlation_id, each)]
         except Exception as error:
             # The caller may have responses for others and a log to write, so this ends only the one connection.
@@ -208,7 +219,7 @@ class RequestContext(Struct, eq=False):
 
     def respond_nothing(self, *, close: str | None = None) -> None:
         """Ends a request that has no response (acks=0); if `close` gives a reason, the connection closes as well."""
-        self.close_after = close
+        self.close_after = close or self.must_close
         self.respond_with(())
 
 

@@ -1,6 +1,7 @@
 """A host of the shared handlers that is not an SPU, like the Streaming Controller."""
 
 from collections.abc import Mapping, Sequence
+from enum import IntEnum
 
 from msgspec import Struct, field
 
@@ -9,7 +10,7 @@ from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.cluster.specs import TopicSpec
 from tailrace.cluster.topic_planning import NewTopic
-from tailrace.protocol.apis import API_TABLE, Api, ApiKey
+from tailrace.protocol.apis import API_TABLE, Api
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId
 from tailrace.server.host import NO_SPU
@@ -26,11 +27,12 @@ class ControllerHost(Struct):
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "nothing is created here")
 
 
-def request_of(api_key: ApiKey) -> RequestContext:
-    """Makes a request in its newest version, from a client that is connected to controller:9003."""
+def request_of(api_key: IntEnum, version: int | None = None) -> RequestContext:
+    """Makes a request, in its newest version by default, from a client that is connected to controller:9003."""
+    newest = API_TABLE[api_key].max_version if api_key in API_TABLE else 0
     return RequestContext(
         api_key,
-        API_TABLE[api_key].max_version,
+        newest if version is None else version,
         7,
         "me",
         ConnectedListener("PUBLIC", ("controller", 9003)),

@@ -69,9 +69,6 @@ MODULES: Mapping[int, str] = {
     InternalApiKey.EXPLAIN_TRANSACTION: "transactions.explain_transaction",
     #
     **dict.fromkeys(ADMINISTRATIVE, "administration.forwarded_apis"),
-    ApiKey.DESCRIBE_ACLS: "administration.acls",
-    ApiKey.CREATE_ACLS: "administration.acls",
-    ApiKey.DELETE_ACLS: "administration.acls",
 }
 """The module, in this package, that handles each API."""
 

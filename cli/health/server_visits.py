@@ -102,6 +102,8 @@ async def _asked(network: Network, target: Target, wall_clock: WallClock) -> Vis
         except ClosedError:
             return Visit(target, told=told)  # a server of an older version, or a broker of Apache Kafka
         received_ms = wall_clock.now_ms()
+        if description.error_code:
+            return Visit(target, told=told)  # the server is there, but does not tell this client more
         unlinked = () if description.spu_id == SC_ID else await _unlinked(connection)
         return Visit(target, description, "", sent_ms, received_ms, told, unlinked)
     finally:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import trio
 
-from tailrace.client.server_connection import UnreachableError, connect
+from tailrace.client.server_connection import UnreachableError, connect, error_name
 from tailrace.client.spu_client import SPU
 from tailrace.controller.objects.objects import Spu, SpuResolution
 from tailrace.protocol.ids import SpuId
@@ -45,7 +45,7 @@ async def _controllers_of(network: Network, spu: Spu) -> Controllers:
             connection = await connect(network, address, SPU, SPU_OBJECT_APIS)
             try:
                 answer: DescribeSpuResponse = await connection.ask(DescribeSpuRequest(), 0)
-                return answer
+                return (answer.error_message or error_name(answer.error_code)) if answer.error_code else answer
             finally:
                 connection.close()
         except UnreachableError as error:

@@ -183,6 +183,30 @@ BROKER_CONFIGS_OF_SECURITY = (
         between(0, 3600),
         read_only=True,
     ),
+    # access rules
+    ConfigDefinition(
+        "authorizer.class.name",
+        STRING,
+        "",
+        "The authorizer that checks access rules: tailrace, or the name of Kafka's StandardAuthorizer. "
+        "Everybody may do everything if it is empty.",
+        one_of("", "tailrace", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+        read_only=True,
+    ),
+    ConfigDefinition(
+        "super.users",
+        STRING,
+        None,
+        "The users that may do everything, such as User:alice;User:bob.",
+        read_only=True,
+    ),
+    ConfigDefinition(
+        "allow.everyone.if.no.acl.found",
+        ConfigType.BOOLEAN,
+        False,
+        "Whether everybody may use a resource that no access rule is about.",
+        read_only=True,
+    ),
 )
 
 PER_LISTENER_PREFIXES = ("ssl.", "sasl.", "connections.max.reauth.ms")

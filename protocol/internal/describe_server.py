@@ -61,6 +61,8 @@ class DescribeServerResponse(Struct):
     disk_free_bytes: int = 0
     storage_used: int = 0
     storage_max: int = -1
+    error_code: int = 0
+    error_message: str | None = None
 
     API_KEY: ClassVar[int] = 13000
     VERSIONS: ClassVar[str] = "0"
@@ -82,4 +84,6 @@ class DescribeServerResponse(Struct):
         Field("disk_free_bytes", "int64", "0+"),
         Field("storage_used", "int64", "0+"),
         Field("storage_max", "int64", "0+"),
+        Field("error_code", "int16", "0+", tag=0, tagged="0+"),
+        Field("error_message", "string", "0+", nullable="0+", tag=1, tagged="0+"),
     )

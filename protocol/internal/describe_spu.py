@@ -55,6 +55,8 @@ class DescribeSpuResponse(Struct):
     leader_controllers: int = 0
     follower_controllers: list[FollowerOfLeader] = field(default_factory=list)
     followers: list[FollowerOfThis] = field(default_factory=list)
+    error_code: int = 0
+    error_message: str | None = None
 
     API_KEY: ClassVar[int] = 12002
     VERSIONS: ClassVar[str] = "0"
@@ -64,4 +66,6 @@ class DescribeSpuResponse(Struct):
         Field("leader_controllers", "int32", "0+"),
         Field("follower_controllers", FollowerOfLeader, "0+", array=True),
         Field("followers", FollowerOfThis, "0+", array=True),
+        Field("error_code", "int16", "0+", tag=0, tagged="0+"),
+        Field("error_message", "string", "0+", nullable="0+", tag=1, tagged="0+"),
     )

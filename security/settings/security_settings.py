@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from tailrace.runtime.settings import SettingsError
 
+from .authorizer_settings import AuthorizerSettings, parse_authorizer_settings
 from .setting_texts import SettingTexts
 from .tls_settings import TlsSettings, parse_tls_settings
 
@@ -54,6 +55,8 @@ class SecuritySettings(Struct, frozen=True):
     texts: SettingTexts
     protocols: dict[str, SecurityProtocol]
     """The protocols of the listeners that `listener.security.protocol.map` names."""
+    authorizer: AuthorizerSettings | None = None
+    """The settings of the authorizer; None if there is none."""
 
     @property
     def are_plain(self) -> bool:
@@ -128,4 +131,4 @@ def parse_security_settings(given: Mapping[str, str]) -> SecuritySettings:
     for name in (PRIVATE, METRICS):
         if protocols.get(name, SecurityProtocol.PLAINTEXT).uses_sasl:
             raise SettingsError(f"{PROTOCOL_MAP}: {name} takes PLAINTEXT or SSL; only listeners for clients use SASL")
-    return SecuritySettings(texts, protocols)
+    return SecuritySettings(texts, protocols, parse_authorizer_settings(texts))

@@ -28,6 +28,7 @@ SHARED = frozenset(
         ApiKey.LIST_CONFIG_RESOURCES,
         ApiKey.FIND_COORDINATOR,
         ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        ApiKey.DESCRIBE_ACLS,
     }
 )
 """The APIs that every host answers from its mirror of the cluster."""
@@ -42,6 +43,8 @@ ADMINISTRATIVE = frozenset(
         ApiKey.ELECT_LEADERS,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
         ApiKey.CREATE_DELEGATION_TOKEN,
         ApiKey.RENEW_DELEGATION_TOKEN,
         ApiKey.EXPIRE_DELEGATION_TOKEN,

@@ -9,7 +9,7 @@
 - An offline SPU leads nothing, and remains among the brokers for a while.
 - The address of this SPU is the address of the listener that the client is connected to. Another SPU that the client
   cannot reach is left out, and what it leads has LISTENER_NOT_FOUND, as in Kafka (see `advertised_addresses`).
-- Authorized operations, if the client asks for them, are all operations: there are no access rules.
+- Authorized operations, if the client asks for them, are all operations. With an authorizer, its guard corrects them.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

@@ -33,8 +33,8 @@ from tailrace.server.client_connection import (
     ClientConnection,
     ExpectResponse,
     JointResponse,
+    NewShortcut,
     Route,
-    Shortcut,
 )
 from tailrace.server.foreign_clients import ForeignClients
 from tailrace.server.inbox import Inbox, ReceiveBuffers
@@ -55,7 +55,7 @@ class _Script(Struct):
     """A scripted SPU: how it handles each request, and what it was asked."""
 
     handle: Callable[[RequestContext, FindCoordinatorRequest], object] = _echo
-    new_shortcut: Callable[[], Shortcut] | None = None
+    new_shortcut: NewShortcut | None = None
     asked: list[str] = field(default_factory=list)
     waiting: list[RequestContext] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)
@@ -377,7 +377,7 @@ async def test_the_response_of_a_shortcut_keeps_its_place_and_is_counted() -> No
         ordinary += 1
         return script.wait(context, request) if request.key == "wait" else FindCoordinatorResponse(host=request.key)
 
-    script = _Script(wait_sometimes, lambda: answer)
+    script = _Script(wait_sometimes, lambda _: answer)
     async with _served(script) as served:
         keys = ["at once", "at once", "a", "wait", "at once", "b", "wait", "at once"]
         await served.client.send(served.ask(*keys))
@@ -406,7 +406,7 @@ async def test_a_joint_response_of_a_shortcut_has_one_place_and_counts_for_each_
     def wait_sometimes(context: RequestContext, request: FindCoordinatorRequest) -> object:
         return script.wait(context, request) if request.key == "wait" else FindCoordinatorResponse(host=request.key)
 
-    script = _Script(wait_sometimes, lambda: answer)
+    script = _Script(wait_sometimes, lambda _: answer)
     async with _served(script) as served:
         keys = ["a", "pair", "of it", "wait", "pair", "of it", "b"]
         await served.client.send(served.ask(*keys))
@@ -424,7 +424,7 @@ async def test_a_client_may_leave_with_ready_responses_behind_one_that_waits() -
     def wait(context: RequestContext, request: FindCoordinatorRequest) -> None:
         context.abandon = lambda: abandoned.append(request.key)
 
-    script = _Script(wait, lambda: lambda frame, _: b"at once" if b"at once" in bytes(frame) else None)
+    script = _Script(wait, lambda _: lambda frame, _: b"at once" if b"at once" in bytes(frame) else None)
     async with _served(script) as served:
         await served.client.send(served.ask("wait", "at once"))
         await trio.testing.wait_all_tasks_blocked()
@@ -863,7 +863,7 @@ async def test_a_client_with_a_quota_takes_no_shortcuts_and_others_do(autojump_c
     for client_id, is_taken in (("other", True), ("test", False)):
         taken.clear()
         quotas = server_quotas(quota({"request_percentage": 1.0}, client_id=client_id))
-        async with _served(_Script(new_shortcut=lambda: shortcut), quotas=quotas) as served:
+        async with _served(_Script(new_shortcut=lambda _: shortcut), quotas=quotas) as served:
             await served.client.send(served.ask("a", "b"))
             for _ in range(2):
                 await served.client.response()

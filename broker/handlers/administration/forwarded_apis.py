@@ -26,6 +26,7 @@ from tailrace.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
+from tailrace.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from tailrace.protocol.messages.create_delegation_token import CreateDelegationTokenResponse
 from tailrace.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -33,6 +34,7 @@ from tailrace.protocol.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 from tailrace.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from tailrace.protocol.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
 from tailrace.protocol.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -164,6 +166,16 @@ def _alter_client_quotas(request: AlterClientQuotasRequest, error: KafkaError) -
     )
 
 
+def _create_acls(request: CreateAclsRequest, error: KafkaError) -> CreateAclsResponse:
+    return CreateAclsResponse(results=[AclCreationResult(error.code, error.message) for _ in request.creations])
+
+
+def _delete_acls(request: DeleteAclsRequest, error: KafkaError) -> DeleteAclsResponse:
+    return DeleteAclsResponse(
+        filter_results=[DeleteAclsFilterResult(error.code, error.message) for _ in request.filters]
+    )
+
+
 REFUSALS: Mapping[int, Callable[[Any, KafkaError], object]] = {
     ApiKey.CREATE_TOPICS: _create_topics,
     ApiKey.DELETE_TOPICS: _delete_topics,
@@ -173,6 +185,8 @@ REFUSALS: Mapping[int, Callable[[Any, KafkaError], object]] = {
     ApiKey.ELECT_LEADERS: _elect_leaders,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alter_partition_reassignments,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _list_partition_reassignments,
+    ApiKey.CREATE_ACLS: _create_acls,
+    ApiKey.DELETE_ACLS: _delete_acls,
     ApiKey.CREATE_DELEGATION_TOKEN: _create_delegation_token,
     ApiKey.RENEW_DELEGATION_TOKEN: _renew_delegation_token,
     ApiKey.EXPIRE_DELEGATION_TOKEN: _expire_delegation_token,

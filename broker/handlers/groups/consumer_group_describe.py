@@ -1,7 +1,7 @@
 """ConsumerGroupDescribe, versions 0–1: KIP-848 groups with their members, current assignments and target assignments.
 
-v1 tells which members speak the classic protocol. There are no access rules, so that every client may do everything
-with a group. A group that is named twice is described once.
+v1 tells which members speak the classic protocol. Without an authorizer, every client may do everything with a group. A
+group that is named twice is described once.
 """
 
 from tailrace.broker.coordination.coordinator_output import Waiter

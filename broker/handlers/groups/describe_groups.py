@@ -1,7 +1,7 @@
 """DescribeGroups, versions 0–6: classic groups with their members; ConsumerGroupDescribe is for KIP-848 groups.
 
 A group that does not exist is in the state Dead; v6 says GROUP_ID_NOT_FOUND. v3 and later can ask what the client may
-do with the group: everything, because there are no access rules. A group that is named twice is described once. Kafka
+do with the group: everything, unless an authorizer says otherwise. A group that is named twice is described once. Kafka
 describes it twice, but then a short request could make a response of any size.
 """
 

@@ -32,7 +32,7 @@ def ask_consumer_group(
 
 
 def authorize(described: Iterable[Any]) -> None:
-    """Adds what the client may do with each described group: everything, because there are no access rules."""
+    """Adds what the client may do with each described group: everything. With an authorizer, guards correct it."""
     for group in described:
         if group.error_code == ErrorCode.NONE:
             group.authorized_operations = GROUP_OPERATIONS

@@ -242,9 +242,12 @@ class Fetch:
 
     def read(self) -> Reading:
         reading = Reading(self._bytes_max)
+        may_read = self._context.may_read
         for wanted in self._partitions:
             name, number = wanted.key
             try:
+                if may_read is not None and not may_read(name):
+                    raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the client may not read the topic")
                 replica = self._find(name, number, wanted.current_leader_epoch)
                 data = self._read_partition(replica, wanted, reading)
             except KafkaError as error:

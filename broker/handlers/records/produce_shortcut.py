@@ -35,7 +35,7 @@ from tailrace.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from tailrace.server.client_connection import ArrivedRequests, ExpectResponse, JointResponse
+from tailrace.server.client_connection import ArrivedRequests, ExpectResponse, JointResponse, MayProduce
 from tailrace.server.request_context import RequestContext
 
 from . import produce_steps
@@ -75,9 +75,11 @@ _Numbers: TypeAlias = tuple[int, int]
 class ProduceShortcut:
     """The shortcut for the produce requests of one connection in one version."""
 
-    __slots__ = ("_decode", "_ends", "_host", "_is_flexible", "_learned", "_left_to_learn", "_version")
+    __slots__ = ("_decode", "_ends", "_host", "_is_flexible", "_learned", "_left_to_learn", "_may_produce", "_version")
 
-    def __init__(self, host: ProduceHost, api_version: int) -> None:
+    def __init__(self, host: ProduceHost, api_version: int, may_produce: MayProduce | None = None) -> None:
+        """`may_produce` tells which requests may be learned; None if all may. Its answers hold while this lives."""
+        self._may_produce = may_produce
         self._host = host
         self._version = api_version
         self._is_flexible = _API.is_flexible(api_version)
@@ -113,6 +115,9 @@ class ProduceShortcut:
         if len(topic.partition_data) != 1 or topic.partition_data[0].records is None:
             return
         (data,) = topic.partition_data
+        named: str | UUID = topic.topic_id if self._version >= produce_steps.TOPIC_IDS_FROM else topic.name
+        if self._may_produce is not None and not self._may_produce(named, request.transactional_id):
+            return
         size = len(data.records)
         end = len(frame) - size - len(_size_of(size, self._is_flexible)) - (_TAGS if self._is_flexible else 0)
         if end > LEARNED_BYTES_MAX or _records_at(frame, end, self._is_flexible) != data.records:

@@ -1,0 +1,113 @@
+"""What one client may do: the decisions of the authorizer for the principal and address of a connection."""
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+from uuid import UUID
+
+from tailrace.cluster.cluster import Cluster
+from tailrace.protocol.ids import NO_TOPIC_ID
+from tailrace.security.acls.acl_codes import CLUSTER_NAME, Operation, ResourceType
+from tailrace.security.acls.acl_filters import operation_words, resource_words
+from tailrace.security.acls.authorizer import Authorizer
+from tailrace.security.identity.principal import Principal
+
+from .authorization_row import Check
+
+REMEMBERED_MAX = 5_000
+"""How many decisions a connection remembers. They are forgotten together when there are more."""
+
+Item = TypeVar("Item")
+
+
+class Access:
+    """The decisions for one connection. They are remembered until the rules change."""
+
+    __slots__ = (
+        "_authorizer",
+        "_known",
+        "_version",
+        "auto_creates_topics",
+        "cluster",
+        "host",
+        "is_unlimited",
+        "principal",
+    )
+
+    def __init__(
+        self,
+        authorizer: Authorizer,
+        cluster: Cluster,
+        auto_creates_topics: Callable[[], bool],
+        principal: Principal,
+        host: str,
+    ) -> None:
+        self._authorizer = authorizer
+        self.auto_creates_topics = auto_creates_topics
+        self.cluster = cluster
+        self.principal = principal
+        self.host = host
+        self.is_unlimited = authorizer.is_unlimited(principal)
+        self._known: dict[tuple[int, int, str], bool] = {}
+        self._version = authorizer.version
+
+    def may(self, operation: Operation, resource: ResourceType, name: str) -> bool:
+        """Whether the client may do the operation with the resource."""
+        if self._version != self._authorizer.version:
+            self._version = self._authorizer.version
+            self._known.clear()
+        key = (operation, resource, name)
+        allowed = self._known.get(key)
+        if allowed is None:
+            allowed = self._authorizer.allows(self.principal, self.host, operation, resource, name)
+            if len(self._known) >= REMEMBERED_MAX:
+                self._known.clear()
+            self._known[key] = allowed
+        return allowed
+
+    def may_in_cluster(self, operation: Operation) -> bool:
+        """Whether the client may do the operation with the cluster."""
+        return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def may_some(self, operation: Operation, resource: ResourceType) -> bool:
+        """Whether the client may do the operation with some resource of the type."""
+        return self._authorizer.allows_some(self.principal, self.host, operation, resource)
+
+    def allows(self, check: Check, name: str) -> bool:
+        """Whether the client passes a check for a resource."""
+        if self.may(check.operation, check.resource, name):
+            return True
+        if check.with_cluster is not None and self.may_in_cluster(check.with_cluster):
+            return True
+        return check.with_some is not None and self.may_some(*check.with_some)
+
+    def split(
+        self, check: Check, items: Iterable[Item], name_of: Callable[[Item], str | None]
+    ) -> tuple[list[Item], list[Item]]:
+        """Splits items into those that pass a check and those that do not.
+
+        An item without a name passes: it names a topic by an id that does not exist, which the handler refuses.
+        """
+        allowed: list[Item] = []
+        denied: list[Item] = []
+        for item in items:
+            name = name_of(item)
+            (allowed if name is None or self.allows(check, name) else denied).append(item)
+        return allowed, denied
+
+    def operations(self, resource: ResourceType, name: str) -> int:
+        """Returns the operations that the client may do with a resource, as the bits that responses have."""
+        return self._authorizer.allowed_operations(self.principal, self.host, resource, name)
+
+    def topic_named(self, name: str | None, topic_id: UUID) -> str | None:
+        """Returns the name of a topic that a request names by name or by id; None if there is no topic with the id."""
+        if topic_id == NO_TOPIC_ID:
+            return name
+        topic = self.cluster.topic_by_id(topic_id)
+        return None if topic is None else topic.name
+
+    def refusal(self, check: Check, name: str) -> str:
+        """Says what the client may not do, in a sentence for an error message."""
+        resource = (
+            "the cluster" if check.resource == ResourceType.CLUSTER else f"{resource_words(check.resource)} {name}"
+        )
+        return f"{self.principal} may not {operation_words(check.operation)} {resource}"

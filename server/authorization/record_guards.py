@@ -1,0 +1,108 @@
+"""The guards of Produce and Fetch, which serve what is allowed at full speed, and refuse the rest per partition."""
+
+from functools import partial
+from uuid import UUID
+
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.ids import NO_TOPIC_ID, REPAIRING_REPLICA
+from tailrace.protocol.messages.fetch import FetchRequest
+from tailrace.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from tailrace.security.acls.acl_codes import CLUSTER_NAME
+from tailrace.server.request_context import Reply, RequestContext
+
+from .access import Access
+from .authorization import Handle
+from .authorization_row import Check, Row
+
+NO_OFFSET = -1
+NO_ACKS = 0
+
+
+def produce(row: Row, access: Access, handle: Handle, context: RequestContext, request: ProduceRequest) -> Reply:
+    """Lets records through for topics that the client may write to.
+
+    Without acknowledgements, a refusal closes the connection after the other records were handled, as in Kafka.
+    """
+    of_transaction, of_topic = row.checks
+    transactional_id = request.transactional_id
+    if transactional_id is not None and not access.allows(of_transaction, transactional_id):
+        message = access.refusal(of_transaction, transactional_id)
+        return _refused(context, request, request.topic_data, of_transaction.error, message)
+    allowed, denied = access.split(of_topic, request.topic_data, lambda topic: _name(access, topic))
+    if not denied:
+        return handle(context, request)
+    message = access.refusal(of_topic, _name(access, denied[0]) or "")
+    if not allowed:
+        return _refused(context, request, denied, of_topic.error, message)
+    if request.acks == NO_ACKS:
+        context.must_close = _why_closed(message)
+    else:
+        rows = [
+            _answer(topic, of_topic.error, access.refusal(of_topic, _name(access, topic) or "")) for topic in denied
+        ]
+
+        def amend(response: ProduceResponse) -> ProduceResponse:
+            response.responses.extend(rows)
+            return response
+
+        context.amend = amend
+    request.topic_data = allowed
+    return handle(context, request)
+
+
+def fetch(row: Row, access: Access, handle: Handle, context: RequestContext, request: FetchRequest) -> Reply:
+    """Lets the handler ask for each topic whether the client may read it: the topics may be those of a session.
+
+    A client that says it is a replica reads everything, if it may act as a broker, and nothing otherwise.
+    """
+    of_topic, of_replica = row.checks
+    state = request.replica_state
+    replica_id = request.replica_id if state is None else max(request.replica_id, state.replica_id)
+    if replica_id < 0 and REPAIRING_REPLICA not in (request.replica_id, None if state is None else state.replica_id):
+        context.may_read = partial(_may_read, access, of_topic)
+    elif not access.allows(of_replica, CLUSTER_NAME):
+        context.may_read = _may_read_nothing
+    return handle(context, request)
+
+
+def _may_read(access: Access, check: Check, topic: str | UUID) -> bool:
+    name = access.topic_named(None, topic) if isinstance(topic, UUID) else topic
+    return name is None or access.allows(check, name)
+
+
+def _may_read_nothing(topic: str | UUID) -> bool:
+    return False
+
+
+def _name(access: Access, topic: TopicProduceData) -> str | None:
+    return topic.name if topic.name or topic.topic_id == NO_TOPIC_ID else access.topic_named(None, topic.topic_id)
+
+
+def _refused(
+    context: RequestContext, request: ProduceRequest, topics: list[TopicProduceData], code: ErrorCode, message: str
+) -> ProduceResponse | None:
+    if request.acks == NO_ACKS:
+        context.respond_nothing(close=_why_closed(message))
+        return None
+    return ProduceResponse([_answer(topic, code, message) for topic in topics])
+
+
+def _why_closed(message: str) -> str:
+    return f"a record sent with acks=0 was refused: {message}"
+
+
+def _answer(topic: TopicProduceData, code: ErrorCode, message: str) -> TopicProduceResponse:
+    return TopicProduceResponse(
+        topic.name,
+        topic.topic_id,
+        [
+            PartitionProduceResponse(index=each.index, error_code=code, base_offset=NO_OFFSET, error_message=message)
+            for each in topic.partition_data
+        ],
+    )
