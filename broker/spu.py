@@ -135,6 +135,7 @@ class Spu:
         self.security = security
         self._nursery = nursery
         self._network = seams.network
+        self._seams = seams
         self._logger = logger
 
         # state that every part shares
@@ -528,6 +529,9 @@ class Spu:
             quotas=ServerQuotas.of_server(self.cluster, self.broker_configs, self.metrics.server.throttling),
             security=self.security,
             guarding=authorization_of(self.settings.broker, self.cluster, self.broker_configs),
+            logins=self.security.new_logins(
+                self.cluster.security, self._seams, self.metrics.server.logins, self._logger
+            ),
         )
         for listener, each in self._listeners.public:
             nursery.start_soon(server.serve, listener, each)

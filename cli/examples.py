@@ -102,6 +102,14 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "tailrace group reset-offsets billing --all-topics --by-duration 1h30m --execute",
     ),
     "group delete": ("tailrace group delete billing", "tailrace group delete billing --topic orders"),
+    "user create": (
+        "tailrace user create alice",
+        "tailrace user create spark --mechanism SCRAM-SHA-512 --generate",
+        "tailrace user create bob --password-env BOB_PASSWORD --client-config admin.properties",
+    ),
+    "user list": ("tailrace user list", "tailrace user list --output json"),
+    "user password": ("tailrace user password alice", "tailrace user password alice --password-stdin < password"),
+    "user delete": ("tailrace user delete alice bob", "tailrace user delete alice --mechanism SCRAM-SHA-256"),
     "transaction list": (
         "tailrace transaction list",
         "tailrace transaction list --state Ongoing --longer-than 1m",

@@ -70,6 +70,10 @@ _COMMANDS = {
     "group explain": ("groups.group_commands", "Explain why a group rebalances, and what would help."),
     "group reset-offsets": ("groups.group_commands", "Change the committed offsets of a group."),
     "group delete": ("groups.group_commands", "Delete groups, or the offsets that they committed to a topic."),
+    "user create": ("security.user_commands", "Create a user with a password, for SCRAM and PLAIN."),
+    "user list": ("security.user_commands", "List the users and the mechanisms that they log in with."),
+    "user password": ("security.user_commands", "Change the password of a user."),
+    "user delete": ("security.user_commands", "Delete users, or their credentials for one mechanism."),
     "transaction list": ("transactions.transaction_commands", "List the transactional ids with their states."),
     "transaction describe": (
         "transactions.transaction_commands",
@@ -167,6 +171,7 @@ _ALIASES = {
         "quota",
         "controller",
         "connection",
+        "user",
     )
 }
 _GROUPS = {
@@ -179,6 +184,7 @@ _GROUPS = {
     "replica": "Inspect the replicas that SPUs hold.",
     "segment": "Inspect the segments of partitions.",
     "group": "Manage consumer groups.",
+    "user": "Manage the users that may log in.",
     "transaction": "Inspect transactions, and end those that hang.",
     "quota": "Limit how much clients may use.",
     "trigger": "Run functions for every record of a stream.",
@@ -201,6 +207,7 @@ _SECTIONS = {
         "quota",
         "spu",
         "spu-group",
+        "user",
         "serve",
         "apply",
         "replica",

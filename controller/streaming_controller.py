@@ -174,6 +174,9 @@ class StreamingController:
                     quotas=term.host.quotas,
                     security=self.security,
                     guarding=authorization_of(self._settings.broker, term.host.cluster, term.host.broker_configs),
+                    logins=self.security.new_logins(
+                        term.host.cluster.security, self._seams, self.metrics.server.logins, self._logger
+                    ),
                 )
                 nursery.start_soon(server.close_idle)
                 for listener, settings in public:

@@ -18,7 +18,9 @@ CONFIG_VARIABLE = "TAILRACE_CONFIG"
 """The environment variable that names the settings file."""
 SC_VARIABLE = "TAILRACE_SC"
 BOOTSTRAP_VARIABLE = "TAILRACE_BOOTSTRAP"
-CLIENT_VARIABLES = frozenset({SC_VARIABLE, BOOTSTRAP_VARIABLE})
+CLIENT_CONFIG_VARIABLE = "TAILRACE_CLIENT_CONFIG"
+"""The environment variable that names the file with the security settings of client commands."""
+CLIENT_VARIABLES = frozenset({SC_VARIABLE, BOOTSTRAP_VARIABLE, CLIENT_CONFIG_VARIABLE})
 """The environment variables of client commands. The shell that starts a server may have them too."""
 _FOREIGN = re.compile(r"TAILRACE_TEST_\w+|\w+_SERVICE_(HOST|PORT(_\w+)?)|\w+_PORT(_[0-9]+_(TCP|UDP|SCTP)(_\w+)?)?")
 """Variables that are not settings: those of our tests, and those of Kubernetes for a service called `tailrace`."""

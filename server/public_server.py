@@ -32,6 +32,7 @@ from .throttling.server_quotas import ServerQuotas
 HELD_CONNECTIONS_MAX = 1000
 """How many throttled connections are kept open for a while before they are closed; further ones are closed at once."""
 if TYPE_CHECKING:
+    from .authentication.logins import Logins
     from .encryption.handshakes import Handshakes
     from .encryption.server_tls import ServerTls
 
@@ -57,10 +58,11 @@ class PublicServer:
         quotas: ServerQuotas,
         security: ServerSecurity = OPEN,
         guarding: Guarding | None = None,
+        logins: "Logins | None" = None,
     ) -> None:
         """Prepares the server. `clients_max` is the number of clients for which the process has open files.
 
-        `guarding` is None if every client may do everything.
+        `guarding` is None if every client may do everything. `logins` is None if no listener uses SASL.
         """
         self._guarding = guarding
         self._origins = ClientOrigins(files)
@@ -79,6 +81,7 @@ class PublicServer:
         self._buffers = ReceiveBuffers()
         self._foreign_clients = ForeignClients()
         self._security = security
+        self._logins = logins
         self._handshakes: Handshakes | None = None
         """The handshakes in progress; None until the first client of an encrypted listener comes."""
         self._connections: set[ClientConnection] = set()
@@ -222,6 +225,7 @@ class PublicServer:
             principal=principal,
             host=remote.host,
             protocol=security.protocol,
+            login=None if self._logins is None else self._logins.begin(security.name),
         )
         client = ClientConnection(
             connection,

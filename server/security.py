@@ -7,9 +7,16 @@ from msgspec import Struct
 
 from tailrace.runtime.files import Files
 from tailrace.runtime.logs import FilteringBoundLogger
+from tailrace.runtime.seams import Seams
+from tailrace.security.records.security_tables import SecurityTables
 from tailrace.security.settings.security_settings import SecurityProtocol, parse_security_settings
 
+from .server_metrics import LoginCounts
+
 if TYPE_CHECKING:
+    from tailrace.security.settings.sasl_settings import SaslSettings
+
+    from .authentication.logins import Logins
     from .encryption.server_tls import ServerTls
 
 
@@ -20,6 +27,8 @@ class ListenerSecurity(Struct, frozen=True):
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     tls: "ServerTls | None" = None
     """TLS of the listener; None if it is not encrypted."""
+    sasl: "SaslSettings | None" = None
+    """The settings of SASL; None if clients of the listener do not log in."""
 
 
 class ServerSecurity(Struct, frozen=True):
@@ -27,6 +36,17 @@ class ServerSecurity(Struct, frozen=True):
 
     listeners: Mapping[str, ListenerSecurity] = {}
     """The listeners that are not plain, by name."""
+
+    def new_logins(
+        self, tables: SecurityTables, seams: Seams, counts: LoginCounts, logger: FilteringBoundLogger
+    ) -> "Logins | None":
+        """Returns what clients of the listeners with SASL log in with; None if there are no such listeners."""
+        listeners = {name: each.sasl for name, each in self.listeners.items() if each.sasl is not None}
+        if not listeners:
+            return None
+        from .authentication.logins import Logins  # imported here because most servers need no logins
+
+        return Logins(listeners, tables, seams, counts, logger)
 
     def listener(self, name: str) -> ListenerSecurity:
         """Returns the security of a listener."""
@@ -52,5 +72,5 @@ def load_server_security(
         if listener.protocol is SecurityProtocol.PLAINTEXT:
             continue
         tls = None if listener.tls is None else ServerTls(listener.tls, name, files, logger)
-        loaded[name] = ListenerSecurity(name, listener.protocol, tls)
+        loaded[name] = ListenerSecurity(name, listener.protocol, tls, listener.sasl)
     return ServerSecurity(loaded)

@@ -37,6 +37,16 @@ class RequestCount:
         self.buckets = [0] * (len(LATENCY_BUCKETS_SECONDS) + 1)
 
 
+class LoginCounts:
+    """Counts logins with SASL."""
+
+    def __init__(self) -> None:
+        self.succeeded_logins = 0
+        self.failed_logins = 0
+        self.repeated_logins = 0
+        self.expired_logins = 0
+
+
 class ServerMetrics:
     """The counts of one server since its start."""
 
@@ -48,6 +58,7 @@ class ServerMetrics:
         self.failed_requests = 0
         self.refused_connections = 0
         self.refused_handshakes = 0
+        self.logins = LoginCounts()
         self.accepted_connections = 0
         self.open_connections = 0
         self.idle_closed_connections = 0
@@ -84,6 +95,7 @@ class ServerMetrics:
         yield from ProcessCollector(registry=None).collect()
         yield from counters(self, _COUNTERS)
         yield from counters(self.sent_records, _SENT_RECORDS)
+        yield from counters(self.logins, _LOGINS)
         yield GaugeMetricFamily("tailrace_connections", "Open client connections.", value=self.open_connections)
         yield from self.throttling.families()
         requests = HistogramMetricFamily(
@@ -107,6 +119,12 @@ _COUNTERS = (
     ("refused_connections", "Client connections refused because a limit of connections was reached."),
     ("refused_handshakes", "Client connections on encrypted listeners that did not come to terms about TLS."),
     ("idle_closed_connections", "Client connections closed because they were idle for too long."),
+)
+_LOGINS = (
+    ("succeeded_logins", "Logins of clients with SASL that succeeded, the first ones and repeated ones."),
+    ("failed_logins", "Logins of clients with SASL that failed."),
+    ("repeated_logins", "Logins with which clients prolonged their session."),
+    ("expired_logins", "Client connections closed because the client did not log in again in time."),
 )
 _SENT_RECORDS = (
     ("uncopied_record_bytes", "Bytes of record batches that went from the page cache to clients without a copy."),

@@ -40,7 +40,7 @@ from tailrace.server.foreign_clients import ForeignClients
 from tailrace.server.inbox import Inbox, ReceiveBuffers
 from tailrace.server.request_context import ClientIdentity
 from tailrace.server.request_memory import RequestMemory
-from tailrace.server.server_metrics import ServerMetrics
+from tailrace.server.server_metrics import LoginCounts, ServerMetrics
 
 ALL_MECHANISMS = "SCRAM-SHA-256,SCRAM-SHA-512,PLAIN,OAUTHBEARER"
 SETTINGS: Mapping[str, str] = {
@@ -75,7 +75,8 @@ class SaslServer:
         hmac = tuple(credential_of_password(mechanism, TOKEN_HMAC, b"token salt") for mechanism in SCRAM_MECHANISMS)
         tables.put(TokenRecord(TOKEN_ID, "User:alice", "User:alice", hmac, (), 0, NOW_MS + 60_000, NOW_MS + 90_000))
         self.clock = FixedClock()
-        self.log = LoginLog(structlog.get_logger())
+        self.counts = LoginCounts()
+        self.log = LoginLog(self.counts, structlog.get_logger())
         parsed = parse_sasl_settings(SettingTexts(given), "PUBLIC")
         keys = BearerKeySource("https://keys.example/", 3600.0, RealFiles(), self._download, self.log)
         self.authenticators = Authenticators(

@@ -35,6 +35,7 @@ from tailrace.runtime.settings import SettingsError
 from tailrace.runtime.settings_sources import BOOTSTRAP_VARIABLE, SC_VARIABLE
 from tailrace.runtime.wall_clock import SystemClock, WallClock
 
+from .client_config import client_config_option, secured
 from .document_files import DocumentError, read_documents
 from .server_choice import SC_DEFAULT, Answerer, ServerChoice, ServerChoiceError, choose_servers
 
@@ -107,6 +108,7 @@ class Command(Struct, frozen=True):
         )
         if not self.takes_both:
             parser.add_argument("--bootstrap", metavar="HOST:PORT[,HOST:PORT]", help=self._bootstrap_help)
+        client_config_option(parser)
         parser.add_argument("--output", "-o", choices=OUTPUTS, default="table", help="Output format (default: table).")
         if self.is_watchable:
             parser.add_argument(
@@ -158,6 +160,7 @@ class Command(Struct, frozen=True):
 
     async def _once(self, arguments: argparse.Namespace, network: Network, seen: Seen | None) -> int:
         try:
+            network = secured(network, arguments.client_config, os.environ)
             chosen = choose_servers(arguments.sc, arguments.bootstrap, os.environ, self._answerer)
             status = await self._ask(chosen, arguments, network)
         except (UsageError, DocumentError, FieldError, SettingsError, ServerChoiceError) as error:

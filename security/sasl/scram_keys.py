@@ -17,8 +17,14 @@ _HASHES = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
 SCRAM_MECHANISMS = tuple(_HASHES)
 SCRAM_CODES = {1: SCRAM_SHA_256, 2: SCRAM_SHA_512}
 """The mechanisms by the codes that they have in requests."""
+_SALT_CHARACTERS = b"0123456789abcdefghijklmnopqrstuvwxyz"
 _CLIENT_KEY = b"Client Key"
 _SERVER_KEY = b"Server Key"
+
+
+def salt_of(chance: bytes) -> bytes:
+    """Returns a salt of random bytes. It has the characters that salts of Apache Kafka's tools have."""
+    return bytes(_SALT_CHARACTERS[byte % len(_SALT_CHARACTERS)] for byte in chance)
 
 
 def keyed_hash(mechanism: str, key: bytes, data: bytes) -> bytes:

@@ -7,9 +7,7 @@ import hmac
 
 from tailrace.security.records.user_record import ScramCredential
 
-from .scram_keys import ITERATIONS, SALT_BYTES, keyed_hash
-
-_SALT_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+from .scram_keys import ITERATIONS, SALT_BYTES, keyed_hash, salt_of
 
 
 class UnknownUsers:
@@ -24,11 +22,9 @@ class UnknownUsers:
     def credential(self, mechanism: str, name: str) -> ScramCredential:
         """Returns the credential that the exchange for an unknown name uses."""
         digest = hmac.digest(self._secret, f"{mechanism}\0{name}".encode(), "sha512")
-        # Clients of Apache Kafka choose salts of such characters, and most users are created by them or by us.
-        salt = "".join(_SALT_DIGITS[byte % len(_SALT_DIGITS)] for byte in digest[:SALT_BYTES]).encode()
         return ScramCredential(
             mechanism=mechanism,
-            salt=salt,
+            salt=salt_of(digest[:SALT_BYTES]),
             stored_key=keyed_hash(mechanism, self._secret, b"stored" + digest),
             server_key=keyed_hash(mechanism, self._secret, b"server" + digest),
             iterations=ITERATIONS,

@@ -55,7 +55,7 @@ class Login:
             allowed: tuple[int, ...] = (ApiKey.SASL_AUTHENTICATE,)
         elif session.has_logged_in:
             if api_key != ApiKey.SASL_HANDSHAKE:
-                self._authenticators.log.expired += 1
+                self._authenticators.log.counts.expired_logins += 1
                 return "its login has expired, and the client has not logged in again"
             return None
         else:
@@ -100,8 +100,8 @@ class Login:
             await self._refuse(context, outcome.refusal)
         elif session.is_open(trio.current_time()) and outcome.code is ErrorCode.NONE:
             if is_again:
-                authenticators.log.repeated += 1
-            authenticators.log.succeeded += 1
+                authenticators.log.counts.repeated_logins += 1
+            authenticators.log.counts.succeeded_logins += 1
             client = context.client
             client.principal, client.mechanism = session.principal, session.mechanism
             client.is_token = session.is_token

@@ -5,6 +5,7 @@ import trio
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.security.sasl.sasl_steps import Refused
 from tailrace.server.foreign_clients import ForeignClients
+from tailrace.server.server_metrics import LoginCounts
 
 _SHOWN_CHARACTERS = 100
 
@@ -12,19 +13,14 @@ _SHOWN_CHARACTERS = 100
 class LoginLog:
     """What a server counts and logs about the logins on all of its listeners."""
 
-    def __init__(self, logger: FilteringBoundLogger) -> None:
+    def __init__(self, counts: LoginCounts, logger: FilteringBoundLogger) -> None:
+        self.counts = counts
         self._logger = logger
         self._refused = ForeignClients()
-        self.succeeded = 0
-        self.failed = 0
-        self.repeated = 0
-        """How many logins repeated an earlier one on the same connection."""
-        self.expired = 0
-        """How many connections were closed because their client did not log in again in time."""
 
     def on_refused(self, client: str, host: str, listener: str, mechanism: str, refusal: Refused) -> None:
         """Counts a login that failed. Clients try again many times a second, so most of them are not logged."""
-        self.failed += 1
+        self.counts.failed_logins += 1
         attempts = self._refused.count_to_log(host, trio.current_time())
         if attempts is not None:
             self._logger.warning(

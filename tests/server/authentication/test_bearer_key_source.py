@@ -9,6 +9,7 @@ from trio.testing import MockClock
 from tailrace.runtime.files import RealFiles
 from tailrace.server.authentication.bearer_key_source import KEY_SET_BYTES_MAX, BearerKeySource
 from tailrace.server.authentication.login_log import LoginLog
+from tailrace.server.server_metrics import LoginCounts
 
 
 async def _refuse(url: str) -> bytes:
@@ -16,7 +17,7 @@ async def _refuse(url: str) -> bytes:
 
 
 def source(url: str, max_age_seconds: float = 3600.0) -> BearerKeySource:
-    return BearerKeySource(url, max_age_seconds, RealFiles(), _refuse, LoginLog(structlog.get_logger()))
+    return BearerKeySource(url, max_age_seconds, RealFiles(), _refuse, LoginLog(LoginCounts(), structlog.get_logger()))
 
 
 async def test_keys_are_read_from_a_file_and_again_when_they_are_old(autojump_clock: MockClock, tmp_path: Path) -> None:

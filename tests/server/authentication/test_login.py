@@ -50,7 +50,7 @@ async def test_a_client_with_valid_credentials_is_served(
         assert answer.error_code == 0
         assert (server.identity.principal, server.identity.mechanism) == (ALICE, mechanism)
         assert (await client.metadata()).cluster_id is not None
-        assert (server.log.succeeded, server.log.failed) == (1, 0)
+        assert (server.counts.succeeded_logins, server.counts.failed_logins) == (1, 0)
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", SHA_256, SHA_512])
@@ -349,7 +349,7 @@ async def test_a_session_ends_unless_the_client_logs_in_again(autojump_clock: Mo
         await trio.sleep(2)
         await client.wire.send(client.wire.encode(ApiKey.METADATA, 12, MetadataRequest([])))
         assert await client.is_closed()
-    assert (server.log.expired, server.log.repeated, server.log.succeeded) == (1, 1, 2)
+    assert vars(server.counts) == {"succeeded_logins": 2, "failed_logins": 0, "repeated_logins": 1, "expired_logins": 1}
 
 
 async def test_a_client_may_log_in_again_although_its_session_has_ended(autojump_clock: MockClock) -> None:
