@@ -36,6 +36,7 @@ from tailrace.broker.handlers.records.refused_producers import RefusedProducers
 from tailrace.broker.peers.peer_links import PeerLinks
 from tailrace.broker.peers.peer_messages import PeerIdentity
 from tailrace.broker.peers.replica_trace import ReplicaTrace
+from tailrace.broker.peers.request_dialler import RequestDialler
 from tailrace.broker.replicas.deadlines import Deadlines
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.replicas.replica_registry import ReplicaRegistry
@@ -69,10 +70,11 @@ from tailrace.protocol.ids import SpuId
 from tailrace.runtime.descriptors import spu_clients_max
 from tailrace.runtime.files import UnreadableError
 from tailrace.runtime.logs import FilteringBoundLogger
-from tailrace.runtime.network import Address, Listener
+from tailrace.runtime.network import Address, Connection, Listener
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, SpuSettings
 from tailrace.runtime.system_calls import SENDING, SYNCING
+from tailrace.security.identity.server_names import spu_principal
 from tailrace.server import handlers as shared_handlers
 from tailrace.server.auditing.audit_trail import AuditTrail
 from tailrace.server.authorization.authorizing import authorization_of
@@ -161,8 +163,22 @@ class Spu:
         # other SPUs
         trace = ReplicaTrace(logger) if traces else None
         identity = PeerIdentity(self.id, storage.incarnation, self.process)
-        self.peers = PeerLinks(identity, self.cluster, seams.network, seams.chance, logger, trace)
-        self._spu_requests = SpuRequests(self.id, self.cluster, seams.network, self.answer)
+        private_tls = security.listener(settings.private.name).tls
+        self.peers = PeerLinks(
+            identity,
+            self.cluster,
+            seams.network,
+            seams.chance,
+            logger,
+            trace,
+            serve_requests=self._serve_requests,
+            tls=private_tls,
+        )
+        self._dial = RequestDialler(identity, self.cluster, seams.network, private_tls).dial
+        self._spu_requests = SpuRequests(self.id, self.cluster, self._dial, self.answer)
+        self._clients: PublicServer | None = None
+        """The server of clients. None until clients may connect."""
+        self._clients_may_connect = trio.Event()
 
         # storage and its upkeep
         shelf_copies = ShelfCopies(self.id, storage.shelf_logs, logger)
@@ -225,6 +241,7 @@ class Spu:
             storage.identity,
             self.lease,
             logger,
+            private_tls,
         )
         self.isolation = Isolation(self.replicas, self.lease, logger)
         self.forwarding = Forwarding(self.sc, self.cluster, mirror)
@@ -415,6 +432,16 @@ class Spu:
             return Readiness(True, f"SPU {self.id} serves clients and holds its lease")
         return Readiness(True, f"SPU {self.id} serves clients; the Streaming Controller does not respond")
 
+    async def _serve_requests(self, connection: Connection, peer: PeerIdentity) -> None:
+        """Serves the requests of another SPU, as soon as clients are served."""
+        try:
+            await self._clients_may_connect.wait()
+        except BaseException:
+            connection.close()
+            raise
+        assert self._clients is not None
+        await self._clients.serve_server(connection, self.settings.private.name, spu_principal(peer.spu))
+
     # wiring
 
     def _replication_with(
@@ -469,7 +496,7 @@ class Spu:
 
     def _channels(self, purpose: str) -> SpuChannels:
         """Returns connections to other SPUs. Purposes have connections of their own if they may wait for each other."""
-        return SpuChannels(f"spu-{self.id}-{purpose}", self.cluster, self._network, self.chance, self._nursery)
+        return SpuChannels(f"spu-{self.id}-{purpose}", self.cluster, self._dial, self.chance, self._nursery)
 
     def _transaction_settings(self) -> TransactionSettings:
         settings = self.broker_configs.settings
@@ -533,6 +560,8 @@ class Spu:
                 self.cluster.security, self._seams, self.metrics.server.logins, self._logger
             ),
         )
+        self._clients = server
+        self._clients_may_connect.set()
         for listener, each in self._listeners.public:
             nursery.start_soon(server.serve, listener, each)
         nursery.start_soon(server.close_idle)

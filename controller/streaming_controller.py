@@ -161,7 +161,8 @@ class StreamingController:
                 nursery.start_soon(term.connections.run)
                 nursery.start_soon(self._reconcile, term)
                 nursery.start_soon(self._rebalance, term)
-                nursery.start_soon(PrivateServer(term.connections, self._logger).serve, private)
+                private_tls = self.security.listener(self._settings.private.name).tls
+                nursery.start_soon(PrivateServer(term.connections, self._logger, private_tls).serve, private)
                 clients_max = controller_clients_max(self._seams.files.descriptors_max())
                 server = PublicServer(
                     term.host,

@@ -40,6 +40,8 @@ IDLE_RECHECK_SECONDS = 10
 DRAIN_SECONDS_MAX = 1
 """How long clients have to read their last responses and close when the server stops."""
 IDLE_RECHECK_SECONDS_MIN = 0.1
+_SERVERS = "servers"
+"""What the connections of other servers are counted under, in place of an address."""
 
 
 class PublicServer:
@@ -179,6 +181,16 @@ class PublicServer:
         reached = (connection.local.host, connection.local.port)
         is_from_outside = self._origins.is_from_outside(connection.remote.host)
         return ConnectedListener(settings.name, reached, is_from_outside=is_from_outside)
+
+    async def serve_server(self, connection: Connection, listener: str, principal: Principal) -> None:
+        """Serves the requests of another server of the cluster, which has introduced itself on a private port.
+
+        No limits for clients apply to it.
+        """
+        reached = ConnectedListener(listener, (connection.local.host, connection.local.port))
+        self._count(_SERVERS, 1)
+        client = self._admit(connection, reached, self._security.listener(listener), principal)
+        await self._run_client(client, _SERVERS)
 
     async def drain_clients(self) -> None:
         """Stops handling requests, and waits a moment for the clients to read their responses and leave."""

@@ -31,6 +31,17 @@ def client_certificate(name: str) -> bytes:
     return issued.private_key_and_cert_chain_pem.bytes()
 
 
+def private_tls(*names: str) -> dict[str, str]:
+    """Returns the settings of a server whose private port is encrypted, with a certificate for the names."""
+    key, marker, chain = server_certificate(*names).decode().partition("-----BEGIN CERT")
+    return {
+        "listener.security.protocol.map": "PRIVATE:SSL",
+        "listener.name.private.ssl.keystore.key": key,
+        "listener.name.private.ssl.keystore.certificate.chain": marker + chain,
+        "listener.name.private.ssl.truststore.certificates": authority_pem().decode(),
+    }
+
+
 def authority_pem() -> bytes:
     return authority().cert_pem.bytes()
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import structlog
 import trio
+from certificates import private_tls
 from msgspec import Struct, field
 from running_sc import PRIVATE, PUBLIC, ScWorld, sc_settings
 from simulation.client import WireClient
@@ -24,6 +25,7 @@ from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.network import Address
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, SpuSettings
+from tailrace.security.identity.server_names import SC_NAME, spu_name
 
 HOST = "spu-{}"
 FETCH_VERSION, PRODUCE_VERSION, METADATA_VERSION = 12, 9, 12
@@ -54,10 +56,14 @@ class ClusterOfSpus(Struct):
     sc: _Running | None = None
     starts: int = 0
     traces: bool = False
+    is_encrypted: bool = False
+    """Whether the private ports use TLS."""
 
     # processes
 
     async def start_sc(self, **more: Any) -> None:
+        if self.is_encrypted:
+            more["broker"] = private_tls(SC_NAME)
         settings = sc_settings(metrics=None, reconciliation_seconds=10, **more)
         sc = StreamingController(settings, self.world.seams(), self.world.store, structlog.get_logger())
         self.sc = await self._start(sc)
@@ -68,18 +74,26 @@ class ClusterOfSpus(Struct):
 
     async def start_spu(self, spu: int) -> None:
         """Starts the SPU, and returns when it serves clients."""
+        settings = self.settings_of(spu)
+        self.spus[spu] = await self._start(
+            SpuServer(settings, self.seams_of(spu), structlog.get_logger(), traces=self.traces)
+        )
+
+    def seams_of(self, spu: int) -> Seams:
         self.starts += 1
         files = self.files.setdefault(spu, SimulatedFiles())
         clock = self.clocks.get(spu, self.world.clock)
-        seams = Seams(self.world.network, files, clock, RandomChance(1000 + self.starts))
-        settings = SpuSettings(
+        return Seams(self.world.network, files, clock, RandomChance(1000 + self.starts))
+
+    def settings_of(self, spu: int) -> SpuSettings:
+        return SpuSettings(
             spu,
             f"/data/spu-{spu}",
             (ListenerSettings("PUBLIC", address_of(spu)),),
             controllers=(PRIVATE,),
             private=ListenerSettings("PRIVATE", Address(f"spu-{spu}", 9006)),
+            broker=private_tls(spu_name(spu)) if self.is_encrypted else {},
         )
-        self.spus[spu] = await self._start(SpuServer(settings, seams, structlog.get_logger(), traces=self.traces))
 
     async def kill_spu(self, spu: int) -> None:
         """Kills the SPU as kill -9 does: the page cache stays."""
@@ -181,10 +195,10 @@ async def _kill(running: _Running) -> None:
 
 
 @asynccontextmanager
-async def cluster_of(*spus: int, traces: bool = False) -> AsyncIterator[ClusterOfSpus]:
+async def cluster_of(*spus: int, traces: bool = False, is_encrypted: bool = False) -> AsyncIterator[ClusterOfSpus]:
     """Yields a cluster whose SPUs are registered and running, and kills everything at the end."""
     async with trio.open_nursery() as nursery:
-        cluster = ClusterOfSpus(nursery, traces=traces)
+        cluster = ClusterOfSpus(nursery, traces=traces, is_encrypted=is_encrypted)
         await cluster.world.register(*spus, host=HOST)
         await cluster.start_sc()
         async with trio.open_nursery() as starting:

@@ -14,7 +14,7 @@ from simulation.client import WireClient
 from simulation.files import Keep, SimulatedFiles
 from simulation.network import MemoryNetwork
 
-from tailrace.broker.copies.spu_requests import RespondLocally, SpuRequests
+from tailrace.broker.copies.spu_requests import Dial, RespondLocally, SpuRequests
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.spu import Spu
 from tailrace.broker.spu_server import SpuServer
@@ -38,7 +38,7 @@ from tailrace.protocol.messages.create_topics import CreatableTopic, CreatableTo
 from tailrace.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tailrace.runtime.chance import RandomChance
-from tailrace.runtime.network import Address, Network, receive_some
+from tailrace.runtime.network import Address, Connection, Network, receive_some
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, ScSettings, SpuSettings
 
@@ -128,8 +128,18 @@ async def _never(api: Api, version: int, request: Any) -> Any:
 def spu_requests_from(
     here: SpuId, cluster: Cluster, network: Network, answer_here: RespondLocally = _never
 ) -> SpuRequests:
-    """Returns the requests as the SPU `here` sends them."""
-    return SpuRequests(here, cluster, network, answer_here)
+    """Returns the requests as the SPU `here` sends them, to the public ports of other SPUs."""
+    return SpuRequests(here, cluster, public_dial(cluster, network), answer_here)
+
+
+def public_dial(cluster: Cluster, network: Network) -> Dial:
+    """Returns a function that connects to the public port of an SPU."""
+
+    async def dial(spu: SpuId) -> Connection:
+        endpoint = cluster.spus[spu].endpoints[0]
+        return await network.connect(Address(endpoint.host, endpoint.port))
+
+    return dial
 
 
 @asynccontextmanager

@@ -24,6 +24,9 @@ from tailrace.protocol.internal_apis import SC_PRIVATE_APIS, SPU_PRIVATE_APIS, I
 from tailrace.runtime.chance import Chance
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import WILDCARD_HOSTS, Address, Connection, Network
+from tailrace.security.identity.server_names import SC_NAME
+from tailrace.server.encryption.server_links import connect_to_server
+from tailrace.server.encryption.server_tls import ServerTls
 from tailrace.server.private_link import LinkClosed, PrivateLink
 
 from .cluster_identity import ClusterIdentity
@@ -100,7 +103,9 @@ class ScConnection:
         identity: ClusterIdentity,
         lease: Lease,
         logger: FilteringBoundLogger,
+        tls: ServerTls | None = None,
     ) -> None:
+        self._tls = tls
         self._registration = registration
         self._identity = identity
         self._lease = lease
@@ -159,7 +164,7 @@ class ScConnection:
                 address = self._reconnecting.address
                 try:
                     with trio.fail_after(min(CONNECT_SECONDS_MAX, self._reconnecting.response_seconds_max())):
-                        connection = await self._network.connect(address)
+                        connection = await connect_to_server(self._network, address, SC_NAME, self._tls)
                 except (OSError, trio.TooSlowError) as error:
                     self._on_unreachable(address, error)
                 else:

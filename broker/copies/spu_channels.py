@@ -29,9 +29,9 @@ from tailrace.protocol.messages.api_versions import ApiVersionsRequest
 from tailrace.runtime.backoff import spread_pause_seconds
 from tailrace.runtime.chance import Chance
 from tailrace.runtime.error_groups import first_error
-from tailrace.runtime.network import Connection, Network, receive_some
+from tailrace.runtime.network import Connection, receive_some
 
-from .spu_requests import public_address
+from .spu_requests import Dial, is_online
 
 CHANNELS_MAX = 8
 """How many connections one purpose has to one SPU."""
@@ -78,14 +78,14 @@ class SpuChannels:
         self,
         client_id: str,
         cluster: Cluster,
-        network: Network,
+        dial: Dial,
         chance: Chance,
         nursery: trio.Nursery,
         channels_max: int = CHANNELS_MAX,
     ) -> None:
         self._client_id = client_id
         self._cluster = cluster
-        self._network = network
+        self._dial = dial
         self._chance = chance
         self._nursery = nursery
         self._channels_max = channels_max
@@ -98,7 +98,7 @@ class SpuChannels:
         Raises OSError, with the reason, if no response arrives within `seconds`. The other SPU may have handled the
         request nevertheless.
         """
-        if public_address(self._cluster, spu) is None:
+        if not is_online(self._cluster, spu):
             raise OSError(f"SPU {spu} is offline or not registered")
         channel = self._channel_to(spu)
         request = _Request(api, make)
@@ -120,7 +120,7 @@ class SpuChannels:
         A frozen SPU closes no connection. The cluster knows soon that it is offline, and another SPU has its duties.
         """
         while not request.done.is_set() and trio.current_time() < deadline:
-            if public_address(self._cluster, spu) is None:
+            if not is_online(self._cluster, spu):
                 return
             with trio.move_on_at(min(deadline, trio.current_time() + CHECK_SECONDS)):
                 await request.done.wait()
@@ -131,7 +131,7 @@ class SpuChannels:
         channel = min(channels, key=lambda each: each.unanswered, default=None)
         if channel is None or (channel.unanswered and len(channels) < self._channels_max):
             channel = _Channel(
-                spu, self._client_id, self._cluster, self._network, self._chance, partial(self._on_idle, spu)
+                spu, self._client_id, self._cluster, self._dial, self._chance, partial(self._on_idle, spu)
             )
             channels.append(channel)
             self._nursery.start_soon(channel.run)
@@ -151,14 +151,14 @@ class _Channel:
         spu: SpuId,
         client_id: str,
         cluster: Cluster,
-        network: Network,
+        dial: Dial,
         chance: Chance,
         on_idle: Callable[["_Channel"], None],
     ) -> None:
         self._spu = spu
         self._client_id = client_id
         self._cluster = cluster
-        self._network = network
+        self._dial = dial
         self._chance = chance
         self._on_idle = on_idle
         self._unsent: deque[_Request] = deque()
@@ -220,12 +220,11 @@ class _Channel:
 
     async def _connect_and_serve(self) -> bool:
         """Returns whether the connection was of use, and ended because nothing needed it or nothing arrived."""
-        address = public_address(self._cluster, self._spu)
-        if address is None:
+        if not is_online(self._cluster, self._spu):
             raise OSError("it is offline or not registered")
         was_used = False
         with trio.move_on_after(CONNECT_SECONDS_MAX) as connecting:
-            connection = await self._network.connect(address)
+            connection = await self._dial(self._spu)
             try:
                 serving = _Serving(connection)
                 await self._ask_versions(serving)

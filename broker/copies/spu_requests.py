@@ -13,10 +13,12 @@ from tailrace.protocol.apis import Api
 from tailrace.protocol.codec.framing import FrameBuffer
 from tailrace.protocol.codec.headers import RequestHeader, decode_response, encode_request
 from tailrace.protocol.ids import SpuId
-from tailrace.runtime.network import Address, Connection, Network, receive_some, send_all
+from tailrace.runtime.network import Connection, receive_some, send_all
 
 RESPONSE_BYTES_MAX = 128 * 1024 * 1024
 
+Dial = Callable[[SpuId], Awaitable[Connection]]
+"""Returns a connection on which another SPU serves requests. Raises OSError with the reason."""
 RespondLocally = Callable[[Api, int, Any], Awaitable[Any]]
 """Handles a request in the given version on this SPU. The response does not wait for new records."""
 
@@ -24,14 +26,14 @@ RespondLocally = Callable[[Api, int, Any], Awaitable[Any]]
 class SpuRequests:
     """Sends requests from the SPU `own_id` to all SPUs of the cluster, including itself."""
 
-    def __init__(self, own_id: SpuId, cluster: Cluster, network: Network, respond_locally: RespondLocally) -> None:
+    def __init__(self, own_id: SpuId, cluster: Cluster, dial: Dial, respond_locally: RespondLocally) -> None:
         self.own_id = own_id
         self._cluster = cluster
-        self._network = network
+        self._dial = dial
         self._respond_locally = respond_locally
 
     def is_online(self, spu: SpuId) -> bool:
-        return spu == self.own_id or public_address(self._cluster, spu) is not None
+        return spu == self.own_id or is_online(self._cluster, spu)
 
     def online(self) -> frozenset[SpuId]:
         """All SPUs to which a request can be sent now."""
@@ -48,25 +50,21 @@ class SpuRequests:
         with trio.move_on_after(seconds):
             if spu == self.own_id:
                 return await self._respond_locally(api, version, request)
-            address = public_address(self._cluster, spu)
-            if address is None:
+            if not is_online(self._cluster, spu):
                 raise OSError(f"SPU {spu} is offline or not registered")
-            return await send_request(self._network, address, client_id, api, request, version)
+            return await send_request(await self._dial(spu), client_id, api, request, version)
         raise TimeoutError(f"SPU {spu} did not respond within {seconds:g} s")
 
 
-def public_address(cluster: Cluster, spu: SpuId) -> Address | None:
-    """Returns the address at which an SPU serves clients, or None if the SPU is offline or unknown."""
+def is_online(cluster: Cluster, spu: SpuId) -> bool:
+    """Returns whether an SPU serves clients, as far as this one knows."""
     found = cluster.spus.get(spu)
-    if found is None or not found.online or not found.endpoints:
-        return None
-    return Address(found.endpoints[0].host, found.endpoints[0].port)
+    return found is not None and found.online and bool(found.endpoints)
 
 
-async def send_request(network: Network, address: Address, client_id: str, api: Api, request: Any, version: int) -> Any:
+async def send_request(connection: Connection, client_id: str, api: Api, request: Any, version: int) -> Any:
     """Sends a request on a connection of its own, because such requests are rare, and returns the response."""
     apis: Mapping[int, Api] = {api.key: api}
-    connection = await network.connect(address)
     try:
         parts: list[Any] = encode_request(RequestHeader(api.key, version, 0, client_id), request, apis)
         await send_all(connection, b"".join(parts))

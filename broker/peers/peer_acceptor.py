@@ -4,13 +4,17 @@ A refusal is logged with its reason and the remote address. So a Kafka client th
 can be found.
 """
 
+import ssl
+
 import trio
 
 from tailrace.cluster.cluster import Cluster
-from tailrace.protocol.error_codes import RemoteProtocolError
+from tailrace.protocol.error_codes import ErrorCode, RemoteProtocolError
 from tailrace.protocol.foreign_protocols import ForeignProtocolError
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Connection, Listener
+from tailrace.server.encryption.server_links import accept_server
+from tailrace.server.encryption.server_tls import ServerTls
 from tailrace.server.listening import accept
 
 from .peer_dialler import Use
@@ -27,7 +31,18 @@ REFUSED_KEPT_MAX = 1000
 class PeerAcceptor:
     """The listening side of the links."""
 
-    def __init__(self, identity: PeerIdentity, cluster: Cluster, use: Use, logger: FilteringBoundLogger) -> None:
+    def __init__(
+        self,
+        identity: PeerIdentity,
+        cluster: Cluster,
+        use: Use,
+        logger: FilteringBoundLogger,
+        serve_requests: Use | None = None,
+        tls: ServerTls | None = None,
+    ) -> None:
+        """`use` uses the connections for replicas, and `serve_requests` those for requests, if they are served."""
+        self._serve_requests = serve_requests
+        self._tls = tls
         self._identity = identity
         self._cluster = cluster
         self._use = use
@@ -50,11 +65,12 @@ class PeerAcceptor:
                 nursery.start_soon(self._introduce, connection)
 
     async def _introduce(self, connection: Connection) -> None:
-        peer = None
+        introduced = None
         try:
             async with self._introductions:
                 with trio.move_on_after(INTRODUCTION_SECONDS_MAX):
-                    peer = await accept_introduction(connection, self._identity, self._cluster)
+                    connection = await self._accept(connection)
+                    introduced = await accept_introduction(connection, self._identity, self._cluster)
         except (RefusedError, ForeignProtocolError) as refusal:
             self._log_refused(connection, str(refusal))
         except RemoteProtocolError as reason:
@@ -63,11 +79,26 @@ class PeerAcceptor:
             self._logger.debug("connection_broke", peer=str(connection.remote), reason=str(error))
         finally:
             self._introduction_count -= 1
-            if peer is None:
+            if introduced is None:
                 connection.close()
-        if peer is not None:
-            self._refused.clear()
-            await self._use(connection, peer)
+        if introduced is None:
+            return
+        self._refused.clear()
+        if not introduced.is_for_requests:
+            await self._use(connection, introduced.peer)
+        elif self._serve_requests is not None:
+            await self._serve_requests(connection, introduced.peer)
+        else:
+            connection.close()
+
+    async def _accept(self, connection: Connection) -> Connection:
+        """Shakes hands if the port is encrypted. A peer that ends silently, such as a probe, is no refusal."""
+        try:
+            return await accept_server(connection, self._tls)
+        except ConnectionError as error:
+            if not isinstance(error.__cause__, ssl.SSLEOFError | ConnectionResetError):
+                raise RefusedError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, str(error)) from error
+            raise
 
     def _log_refused(self, connection: Connection, reason: str) -> None:
         if reason not in self._refused:

@@ -15,8 +15,12 @@ from tailrace.protocol.ids import SpuId
 from tailrace.runtime.backoff import spread_pause_seconds
 from tailrace.runtime.chance import Chance
 from tailrace.runtime.logs import FilteringBoundLogger
-from tailrace.runtime.network import Address, Connection, Network
+from tailrace.runtime.network import Connection, Network
+from tailrace.security.identity.server_names import spu_name
+from tailrace.server.encryption.server_links import connect_to_server
+from tailrace.server.encryption.server_tls import ServerTls
 
+from .peer_addresses import private_address
 from .peer_handshake import INTRODUCTION_SECONDS_MAX, RefusedError, introduce
 from .peer_messages import PeerIdentity
 
@@ -51,6 +55,7 @@ class PeerDialler:
         chance: Chance,
         use: Use,
         logger: FilteringBoundLogger,
+        tls: ServerTls | None = None,
     ) -> None:
         self._identity = identity
         self._cluster = cluster
@@ -58,6 +63,7 @@ class PeerDialler:
         self._chance = chance
         self._use = use
         self._logger = logger
+        self._tls = tls
         self._nursery: trio.Nursery | None = None
         self._leaders: dict[SpuId, _Leader] = {}
 
@@ -106,14 +112,14 @@ class PeerDialler:
 
     async def _dial(self, spu: SpuId, leader: _Leader) -> float:
         """Dials once and uses the link; returns how long it lasted."""
-        address = self._address_of(spu)
+        address = private_address(self._cluster, spu)
         if address is None:
             if self._cluster.spus:  # at the start, specs of replicas come before the metadata of the cluster
                 self._on_unreachable(leader, spu, "the address of its private port is not known")
             return 0.0
         try:
             with trio.fail_after(CONNECT_SECONDS_MAX):
-                connection = await self._network.connect(address)
+                connection = await connect_to_server(self._network, address, spu_name(spu), self._tls)
         except (OSError, trio.TooSlowError) as error:
             self._on_unreachable(leader, spu, str(error) or f"{address} does not answer")
             return 0.0
@@ -139,10 +145,6 @@ class PeerDialler:
             if peer is None:
                 connection.close()
         return peer
-
-    def _address_of(self, spu: SpuId) -> Address | None:
-        spec = self._cluster.spus.get(spu)
-        return None if spec is None or spec.private is None else Address(spec.private.host, spec.private.port)
 
     def _on_unreachable(self, leader: _Leader, spu: SpuId, reason: str) -> None:
         if self._is_news(leader, reason):

@@ -4,6 +4,8 @@ Anyone can connect, so only small frames are read before the handshake ends, and
 read, so that what follows is left for the link.
 """
 
+from typing import NamedTuple
+
 from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.codec.framing import SIZE, checked_size
 from tailrace.protocol.codec.primitives import Part
@@ -14,6 +16,8 @@ from tailrace.protocol.internal.refuse_message import RefuseMessage
 from tailrace.protocol.internal_apis import InternalApiKey
 from tailrace.runtime.files import Buffer
 from tailrace.runtime.network import Connection, receive_some, send_all
+from tailrace.security.identity.server_names import spu_name
+from tailrace.server.encryption.server_links import ForgedNameError, check_name
 
 from .peer_frames import frame, read_body, read_key
 from .peer_messages import PeerIdentity
@@ -30,12 +34,22 @@ class RefusedError(Exception):
         self.code = code
 
 
-async def introduce(connection: Connection, own: PeerIdentity, cluster: Cluster, wanted: SpuId) -> PeerIdentity:
+class Introduced(NamedTuple):
+    """An SPU that has dialled this one."""
+
+    peer: PeerIdentity
+    is_for_requests: bool
+    """Whether the connection carries requests, and no messages about replicas."""
+
+
+async def introduce(
+    connection: Connection, own: PeerIdentity, cluster: Cluster, wanted: SpuId, *, for_requests: bool = False
+) -> PeerIdentity:
     """Introduces the dialling side; returns the identity of the other SPU.
 
     Raises RefusedError if either side refuses, RemoteProtocolError or OSError.
     """
-    await _send(connection, _introduction(own, cluster))
+    await _send(connection, _introduction(own, cluster, for_requests=for_requests))
     theirs = await _introduction_of(connection)
     peer = _checked(theirs, own, cluster)
     if peer.spu != wanted:
@@ -43,24 +57,32 @@ async def introduce(connection: Connection, own: PeerIdentity, cluster: Cluster,
     return peer
 
 
-async def accept_introduction(connection: Connection, own: PeerIdentity, cluster: Cluster) -> PeerIdentity:
-    """Introduces the dialled side; returns the identity of the other SPU.
+async def accept_introduction(connection: Connection, own: PeerIdentity, cluster: Cluster) -> Introduced:
+    """Introduces the dialled side; returns the identity of the other SPU, which its certificate must have as well.
 
     Raises RefusedError after the other side was told, RemoteProtocolError or OSError.
     """
     theirs = await _introduction_of(connection)
     try:
         peer = _checked(theirs, own, cluster)
+        _check_certificate(connection, peer.spu)
     except RefusedError as refusal:
         await _send(connection, RefuseMessage(refusal.code, str(refusal)))
         connection.end_sending()
         raise
     await _send(connection, _introduction(own, cluster))
-    return peer
+    return Introduced(peer, theirs.for_requests)
 
 
-def _introduction(own: PeerIdentity, cluster: Cluster) -> IntroduceMessage:
-    return IntroduceMessage(cluster.cluster_id, own.spu, own.incarnation, own.process)
+def _introduction(own: PeerIdentity, cluster: Cluster, *, for_requests: bool = False) -> IntroduceMessage:
+    return IntroduceMessage(cluster.cluster_id, own.spu, own.incarnation, own.process, for_requests)
+
+
+def _check_certificate(connection: Connection, spu: SpuId) -> None:
+    try:
+        check_name(connection, spu_name(spu))
+    except ForgedNameError as error:
+        raise RefusedError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, str(error)) from error
 
 
 def _checked(theirs: IntroduceMessage, own: PeerIdentity, cluster: Cluster) -> PeerIdentity:

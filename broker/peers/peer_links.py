@@ -16,11 +16,12 @@ from tailrace.protocol.ids import SpuId
 from tailrace.runtime.chance import Chance
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Connection, Listener, Network
+from tailrace.server.encryption.server_tls import ServerTls
 from tailrace.server.inbox import ReceiveBuffers
 from tailrace.storage.directory.checkpoints import ReplicaKey
 
 from .peer_acceptor import PeerAcceptor
-from .peer_dialler import PeerDialler
+from .peer_dialler import PeerDialler, Use
 from .peer_gauges import PeerGauges, PeerTraffic
 from .peer_link import Framed, LinkReceiver, PeerLink
 from .peer_messages import PeerIdentity, PeerMessage, RecordsToSend
@@ -46,12 +47,20 @@ class PeerLinks:
         chance: Chance,
         logger: FilteringBoundLogger,
         trace: ReplicaTrace | None = None,
+        *,
+        serve_requests: Use | None = None,
+        tls: ServerTls | None = None,
     ) -> None:
-        """The cluster provides its id, its members, and the addresses of their private ports."""
+        """The cluster provides its id, its members, and the addresses of their private ports.
+
+        `serve_requests` serves the connections of other SPUs that carry requests.
+        """
         self._logger = logger
         self._trace = trace
-        self._dialler = PeerDialler(identity, cluster, network, chance, partial(self._use, to_leader=True), logger)
-        self._acceptor = PeerAcceptor(identity, cluster, partial(self._use, to_leader=False), logger)
+        self._dialler = PeerDialler(identity, cluster, network, chance, partial(self._use, to_leader=True), logger, tls)
+        self._acceptor = PeerAcceptor(
+            identity, cluster, partial(self._use, to_leader=False), logger, serve_requests, tls
+        )
         self._sink: PeerSink | None = None
         self._leaders: dict[SpuId, PeerLink] = {}
         self._followers: dict[SpuId, PeerLink] = {}

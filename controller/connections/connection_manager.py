@@ -40,6 +40,8 @@ from tailrace.protocol.internal.report_shelves import ReportShelvesRequest
 from tailrace.protocol.internal_apis import SC_PRIVATE_APIS, SPU_PRIVATE_APIS, InternalApiKey
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Address, Connection, Network, may_be_host
+from tailrace.security.identity.server_names import spu_name
+from tailrace.server.encryption.server_links import ForgedNameError, check_name
 from tailrace.server.foreign_clients import ForeignClients
 from tailrace.server.private_link import FRAME_BYTES_MAX, LinkClosed, PrivateLink
 
@@ -74,8 +76,9 @@ class _Peer:
 
     link: PrivateLink
 
-    def __init__(self, address: Address, stream: SpuStream) -> None:
-        self.address = address
+    def __init__(self, connection: Connection, stream: SpuStream) -> None:
+        self.connection = connection
+        self.address = connection.remote
         self.stream = stream
         self.listens_at: tuple[Address, ...] = ()
         """The addresses at which the SPU listens for clients and other SPUs."""
@@ -248,7 +251,7 @@ class ConnectionManager:
     async def serve(self, connection: Connection) -> None:
         """Serves a connection until it has ended."""
         stream = SpuStream(self._cache, self._store, self._cluster, self._unreadable, self._metrics, self._logger)
-        peer = _Peer(connection.remote, stream)
+        peer = _Peer(connection, stream)
         peer.link = PrivateLink(
             connection,
             serves=SC_PRIVATE_APIS,
@@ -322,7 +325,7 @@ class ConnectionManager:
             raise RemoteProtocolError("the SPU registered twice on one connection")
         await self._events.wait_for_room()
         spu = SpuId(message.spu_id)
-        refusal = self._refusal(message)
+        refusal = _forgery(peer, spu) or self._refusal(message)
         if refusal is not None:
             self._metrics.cm_rejected += 1
             self._logger.warning("spu_rejected", spu=spu, address=str(peer.address), reason=refusal.message)
@@ -498,3 +501,12 @@ async def _close_unless_registered(peer: _Peer) -> None:
     await trio.sleep(REGISTER_SECONDS_MAX)
     if peer.stream.registered is None:
         peer.link.close(f"no registration within {REGISTER_SECONDS_MAX} seconds")
+
+
+def _forgery(peer: _Peer, spu: SpuId) -> KafkaError | None:
+    """Returns why the certificate of the peer is not that of the SPU; None if it is, or if there are none."""
+    try:
+        check_name(peer.connection, spu_name(spu))
+    except ForgedNameError as error:
+        return KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, str(error))
+    return None

@@ -14,6 +14,7 @@ class IntroduceMessage(Struct):
     spu_id: int = 0
     incarnation: str = ""
     process: str = ""
+    for_requests: bool = False
 
     API_KEY: ClassVar[int] = 10100
     VERSIONS: ClassVar[str] = "0"
@@ -23,4 +24,5 @@ class IntroduceMessage(Struct):
         Field("spu_id", "int32", "0+"),
         Field("incarnation", "string", "0+"),
         Field("process", "string", "0+"),
+        Field("for_requests", "bool", "0+", tag=0, tagged="0+"),
     )

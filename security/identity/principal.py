@@ -18,6 +18,11 @@ class Principal(NamedTuple):
     kind: str
     name: str
 
+    @property
+    def is_server(self) -> bool:
+        """Whether this is a server of the cluster, which is neither limited nor refused."""
+        return self.kind == SERVER
+
     def __str__(self) -> str:
         return f"{self.kind}:{self.name}"
 

@@ -71,6 +71,8 @@ class ConnectionThrottle:
         quotas, principal, login = self.quotas, self._client.principal, self._client.login
         if login is not None and not login.has_logged_in:
             return None  # nothing that belongs to a login is throttled
+        if principal.is_server:
+            return None
         if (
             self._generation != quotas.generation
             or self._client_id != client_id

@@ -9,7 +9,7 @@ import trio
 import trio.testing
 from msgspec.structs import replace
 from simulation.network import MemoryConnection, MemoryNetwork
-from spus import ADDRESS, running_spu
+from spus import ADDRESS, public_dial, running_spu
 
 from tailrace.broker.copies.spu_channels import CHECK_SECONDS, IDLE_SECONDS_MAX, REQUESTS_MAX, SpuChannels
 from tailrace.cluster.cluster import Cluster
@@ -35,7 +35,7 @@ async def _channels(network: MemoryNetwork, channels_max: int = 1) -> AsyncItera
     cluster.put_spu(SpuSpec(THERE, endpoints=endpoints))
     cluster.put_spu(SpuSpec(AWAY, endpoints=endpoints, online=False))
     async with trio.open_nursery() as nursery:
-        yield SpuChannels("me", cluster, network, RandomChance(1), nursery, channels_max)
+        yield SpuChannels("me", cluster, public_dial(cluster, network), RandomChance(1), nursery, channels_max)
         nursery.cancel_scope.cancel()
 
 

@@ -7,13 +7,13 @@ import trio
 from simulation.network import MemoryNetwork
 from spus import ADDRESS, running_spu, spu_requests_from
 
-from tailrace.broker.copies.spu_requests import SpuRequests, public_address
+from tailrace.broker.copies.spu_requests import SpuRequests, is_online
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import Endpoint, SpuSpec
 from tailrace.protocol.apis import API_TABLE, Api, ApiKey
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.messages.metadata import MetadataRequest
-from tailrace.runtime.network import Address, Network
+from tailrace.runtime.network import Network
 
 METADATA = API_TABLE[ApiKey.METADATA]
 SECONDS = 5.0
@@ -100,11 +100,10 @@ def test_the_own_spu_and_those_with_an_address_are_online() -> None:
     assert [requests.is_online(spu) for spu in (HERE, THERE, AWAY, SpuId(77))] == [True, True, False, False]
 
 
-def test_only_spus_that_are_online_have_an_address() -> None:
+def test_only_spus_with_listeners_for_clients_are_online() -> None:
     cluster = Cluster()
     endpoints = (Endpoint("PUBLIC", "spu-1", 9005), Endpoint("PUBLIC_1", "outside", 9092))
     cluster.put_spu(SpuSpec(SpuId(1), endpoints=endpoints))
     cluster.put_spu(SpuSpec(SpuId(2), endpoints=endpoints, online=False))
     cluster.put_spu(SpuSpec(SpuId(3)))
-    assert public_address(cluster, SpuId(1)) == Address("spu-1", 9005)
-    assert [public_address(cluster, SpuId(spu)) for spu in (2, 3, 4)] == [None, None, None]
+    assert [is_online(cluster, SpuId(spu)) for spu in (1, 2, 3, 4)] == [True, False, False, False]

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import pytest
 import trio
 from clusters import ClusterOfSpus, address_of, cluster_of
+from spus import spu_requests_from
 from trio.testing import MockClock
 
-from tailrace.broker.copies.spu_requests import SpuRequests
 from tailrace.broker.descriptions import lag_measurement as group_lag
 from tailrace.broker.descriptions.consumer_positions import describe_positions
 from tailrace.broker.descriptions.lag_measurement import FRESH_SECONDS, RESPONSE_SECONDS_MAX, LagMeasurement
@@ -42,7 +42,7 @@ class World:
     def __post_init__(self) -> None:
         spu = self.spu
         seams = self.cluster.world
-        spus = SpuRequests(SpuId(1), spu.cluster, seams.network, spu.answer)
+        spus = spu_requests_from(SpuId(1), spu.cluster, seams.network, spu.answer)
         self.lag = LagMeasurement(spus, self._committed, spu.cluster, seams.clock)
 
     @property

@@ -7,7 +7,13 @@ from simulation.client import WireClient
 from simulation.network import MemoryConnection, connected_pair
 
 from tailrace.broker.peers.peer_frames import frame
-from tailrace.broker.peers.peer_handshake import INTRODUCTION_BYTES_MAX, RefusedError, accept_introduction, introduce
+from tailrace.broker.peers.peer_handshake import (
+    INTRODUCTION_BYTES_MAX,
+    Introduced,
+    RefusedError,
+    accept_introduction,
+    introduce,
+)
 from tailrace.broker.peers.peer_messages import PeerIdentity
 from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.error_codes import ErrorCode, RemoteProtocolError
@@ -15,10 +21,10 @@ from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.ping_message import PingMessage
 from tailrace.protocol.internal.refuse_message import RefuseMessage
 
-Outcome = PeerIdentity | Exception
+Outcome = PeerIdentity | Introduced | Exception
 
 
-async def _outcome(call: Callable[[], Awaitable[PeerIdentity]], outcomes: list[Outcome]) -> None:
+async def _outcome(call: Callable[[], Awaitable[PeerIdentity | Introduced]], outcomes: list[Outcome]) -> None:
     try:
         outcomes.append(await call())
     except (RefusedError, RemoteProtocolError, OSError) as error:
@@ -45,7 +51,7 @@ def _refusal(outcome: Outcome) -> tuple[ErrorCode, str]:
 
 
 async def test_both_sides_learn_each_others_identity() -> None:
-    assert await _meet() == (identity(1), identity(2))
+    assert await _meet() == (identity(1), Introduced(identity(2), is_for_requests=False))
 
 
 async def test_spus_of_two_clusters_have_no_business() -> None:

@@ -11,11 +11,11 @@ import structlog
 import trio
 from held_replicas import HERE, World, topic_of
 from msgspec.structs import replace
-from simulation.network import MemoryNetwork
-from spus import spu_requests_from
+from simulation.network import MemoryConnection, connected_pair
 from structlog.testing import capture_logs
 
 from tailrace.broker.copies import spu_requests
+from tailrace.broker.copies.spu_requests import SpuRequests
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.shelves.shelf_reads import AT_ONCE_MAX, BY_LARGEST_TIME, RESPONSE_SECONDS_MAX, ShelfReads
 from tailrace.broker.spu_counters import BrokerMetrics
@@ -49,12 +49,15 @@ class Stores:
         for spu in (FIRST, SECOND, AWAY):
             endpoints = (Endpoint("PUBLIC", host_of(spu), 9005),)
             cluster.put_spu(SpuSpec(spu, endpoints=endpoints, online=spu != AWAY))
-        requests = spu_requests_from(HERE, cluster, MemoryNetwork(), self._read_here)
+        requests = SpuRequests(HERE, cluster, self._dial, self._read_here)
         self.reader = ShelfReads(requests, BrokerMetrics(), structlog.get_logger())
         patch.setattr(spu_requests, "send_request", self._ask)
 
-    async def _ask(self, _: object, address: Address, *more: Any) -> ReadShelfResponse:
-        spu, request = int(address.host.removeprefix(host_of(0)[:-1])), more[2]
+    async def _dial(self, spu: SpuId) -> MemoryConnection:
+        return connected_pair(server=Address(host_of(spu), 9006))[0]
+
+    async def _ask(self, connection: MemoryConnection, *more: Any) -> ReadShelfResponse:
+        spu, request = int(connection.remote.host.removeprefix(host_of(0)[:-1])), more[2]
         self.asked.append((spu, request))
         await trio.lowlevel.checkpoint()
         if self.is_silent:

@@ -18,3 +18,8 @@ def test_other_texts_are_refused_with_the_form_that_is_right(text: str) -> None:
 
 def test_the_anonymous_principal_has_the_name_that_kafka_gives_it() -> None:
     assert Principal("User", "ANONYMOUS") == ANONYMOUS
+
+
+def test_only_servers_are_servers() -> None:
+    assert Principal("Server", "spu-1").is_server
+    assert not Principal("User", "spu-1").is_server
