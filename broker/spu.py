@@ -76,7 +76,6 @@ from tailrace.runtime.settings import ListenerSettings, SpuSettings
 from tailrace.runtime.system_calls import SENDING, SYNCING
 from tailrace.security.identity.server_names import spu_principal
 from tailrace.server import handlers as shared_handlers
-from tailrace.server.auditing.audit_trail import AuditTrail
 from tailrace.server.authorization.authorizing import authorization_of
 from tailrace.server.client_connection import NewShortcut, Route
 from tailrace.server.health import Readiness
@@ -93,6 +92,7 @@ from .spu_storage import SpuStorage
 if TYPE_CHECKING:
     from tailrace.broker.transactions.hosting.marker_sender import MarkerSender
     from tailrace.protocol.messages.write_txn_markers import WritableTxnMarker, WriteTxnMarkersResponse
+    from tailrace.server.auditing.audit_trail import AuditTrail
 
 FETCH_SESSION_PARTITIONS_MAX = 100_000
 
@@ -119,7 +119,7 @@ class Spu:
         logger: FilteringBoundLogger,
         *,
         traces: bool,
-        audit: AuditTrail | None = None,
+        audit: "AuditTrail | None" = None,
     ) -> None:
         # identity and seams
         self.id = SpuId(settings.id)
@@ -555,7 +555,7 @@ class Spu:
             files=self.files,
             quotas=ServerQuotas.of_server(self.cluster, self.broker_configs, self.metrics.server.throttling),
             security=self.security,
-            guarding=authorization_of(self.settings.broker, self.cluster, self.broker_configs),
+            guarding=authorization_of(self.settings.broker, self.cluster, self.broker_configs, self.audit),
             logins=self.security.new_logins(
                 self.cluster.security, self._seams, self.metrics.server.logins, self._logger
             ),

@@ -29,7 +29,6 @@ from tailrace.protocol.internal.forward import ForwardRequest, ForwardResponse
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS
 from tailrace.runtime.files import UnreadableError
 from tailrace.security.identity.principal import ANONYMOUS, PrincipalError, parse_principal
-from tailrace.server.auditing.audit_trail import AuditTrail
 from tailrace.server.client_connection import Route
 from tailrace.server.handlers import ADMINISTRATIVE, SHARED, load, load_administrative
 from tailrace.server.host import NO_SPU
@@ -39,6 +38,7 @@ from tailrace.server.throttling.server_quotas import ServerQuotas
 if TYPE_CHECKING:
     from tailrace.controller.administration.archive_requests import ArchiveRequests
     from tailrace.controller.administration.trigger_requests import TriggerRequests
+    from tailrace.server.auditing.audit_trail import AuditTrail
 
 ADVERTISED: Mapping[int, Api] = {
     key: api for key, api in API_TABLE.items() if key in SHARED | ADMINISTRATIVE | handlers.OWN
@@ -67,7 +67,7 @@ class PublicHost:
         describe_server: Callable[[], DescribeServerResponse],
         trigger_requests: Callable[[], "TriggerRequests"],
         archive_requests: Callable[[], "ArchiveRequests"],
-        audit: AuditTrail | None = None,
+        audit: "AuditTrail | None" = None,
     ) -> None:
         self.id: SpuId = NO_SPU
         self.cluster = cluster

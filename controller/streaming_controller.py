@@ -39,7 +39,6 @@ from tailrace.runtime.network import Address, Listener
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, ScSettings
 from tailrace.server.auditing.audit_opening import open_audit_trail
-from tailrace.server.auditing.audit_trail import AuditTrail
 from tailrace.server.authorization.authorizing import authorization_of
 from tailrace.server.health import Readiness
 from tailrace.server.host import NO_SPU
@@ -55,6 +54,7 @@ from .sc_metrics import ScGauges, ScMetrics, gauges_of, render
 if TYPE_CHECKING:
     from tailrace.controller.administration.archive_requests import ArchiveRequests
     from tailrace.controller.administration.trigger_requests import TriggerRequests
+    from tailrace.server.auditing.audit_trail import AuditTrail
 
 STORE_SECONDS_MAX = 2.0
 """How long a check of readiness waits for the store."""
@@ -174,7 +174,9 @@ class StreamingController:
                     files=self._seams.files,
                     quotas=term.host.quotas,
                     security=self.security,
-                    guarding=authorization_of(self._settings.broker, term.host.cluster, term.host.broker_configs),
+                    guarding=authorization_of(
+                        self._settings.broker, term.host.cluster, term.host.broker_configs, self._audit
+                    ),
                     logins=self.security.new_logins(
                         term.host.cluster.security, self._seams, self.metrics.server.logins, self._logger
                     ),

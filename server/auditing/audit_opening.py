@@ -2,6 +2,7 @@
 
 import posixpath
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tailrace.cluster.configs.audit_config_table import (
     BROKER_CONFIGS_OF_AUDIT,
@@ -16,10 +17,9 @@ from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import SettingsError
-from tailrace.security.audit.audit_signatures import KeyFileError
 
-from .audit_files import DIRECTORY, AuditFiles, AuditFileSettings
-from .audit_trail import AuditTrail
+if TYPE_CHECKING:
+    from .audit_trail import AuditTrail
 
 
 async def open_audit_trail(
@@ -28,11 +28,17 @@ async def open_audit_trail(
     seams: Seams,
     logger: FilteringBoundLogger,
     stop: Callable[[], None],
-) -> AuditTrail | None:
+) -> "AuditTrail | None":
     """Opens the audit log, or returns None if it is turned off. `stop` stops the server. Raises SettingsError."""
     if not configs.value(ENABLE):
         _check_unused(configs)
         return None
+    # Most servers have no audit log, and start faster without these modules.
+    from tailrace.security.audit.audit_signatures import KeyFileError
+
+    from .audit_files import DIRECTORY, AuditFiles, AuditFileSettings
+    from .audit_trail import AuditTrail
+
     directory = posixpath.join(data_directory, DIRECTORY)
     key_path = configs.value(SIGNING_KEY)
     assert key_path is None or isinstance(key_path, str)

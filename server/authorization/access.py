@@ -11,6 +11,7 @@ from tailrace.security.acls.acl_filters import operation_words, resource_words
 from tailrace.security.acls.authorizer import Authorizer
 from tailrace.security.identity.principal import Principal
 
+from .access_audit import AccessAudit
 from .authorization_row import Check
 
 REMEMBERED_MAX = 5_000
@@ -26,6 +27,7 @@ class Access:
         "_authorizer",
         "_known",
         "_version",
+        "audit",
         "auto_creates_topics",
         "cluster",
         "host",
@@ -40,12 +42,15 @@ class Access:
         auto_creates_topics: Callable[[], bool],
         principal: Principal,
         host: str,
+        audit: AccessAudit | None = None,
     ) -> None:
+        """`audit` records the checks, if the server has an audit log."""
         self._authorizer = authorizer
         self.auto_creates_topics = auto_creates_topics
         self.cluster = cluster
         self.principal = principal
         self.host = host
+        self.audit = audit
         self.is_unlimited = authorizer.is_unlimited(principal)
         self._known: dict[tuple[int, int, str], bool] = {}
         self._version = authorizer.version
@@ -74,6 +79,12 @@ class Access:
 
     def allows(self, check: Check, name: str) -> bool:
         """Whether the client passes a check for a resource."""
+        allowed = self._passes(check, name)
+        if self.audit is not None:
+            self.audit.on_checked(check, name, allowed=allowed)
+        return allowed
+
+    def _passes(self, check: Check, name: str) -> bool:
         if self.may(check.operation, check.resource, name):
             return True
         if check.with_cluster is not None and self.may_in_cluster(check.with_cluster):

@@ -3,17 +3,22 @@
 import importlib
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.security.acls.acl_codes import Operation, ResourceType
 from tailrace.security.acls.authorizer import Authorizer
+from tailrace.security.identity.principal import SERVER
 from tailrace.server.request_context import ClientIdentity, Reply, RequestContext
 
 from .access import Access
+from .access_audit import AccessAudit
 from .authorization_row import Row
 from .authorization_table import TABLE
+
+if TYPE_CHECKING:
+    from tailrace.server.auditing.audit_trail import AuditTrail
 
 Handle = Callable[[RequestContext, Any], Reply]
 Guard = Callable[[Row, Access, Handle, RequestContext, Any], Reply]
@@ -22,11 +27,18 @@ Guard = Callable[[Row, Access, Handle, RequestContext, Any], Reply]
 class Authorization:
     """The authorization of one server. A server without an authorizer has none."""
 
-    def __init__(self, authorizer: Authorizer, cluster: Cluster, auto_creates_topics: Callable[[], bool]) -> None:
-        """`auto_creates_topics` tells whether a request for metadata may create topics."""
+    def __init__(
+        self,
+        authorizer: Authorizer,
+        cluster: Cluster,
+        auto_creates_topics: Callable[[], bool],
+        audit: "AuditTrail | None" = None,
+    ) -> None:
+        """`auto_creates_topics` tells whether a request for metadata may create topics. `audit` records decisions."""
         self.authorizer = authorizer
         self._cluster = cluster
         self._auto_creates_topics = auto_creates_topics
+        self._audit = audit
 
     @property
     def version(self) -> int:
@@ -37,9 +49,12 @@ class Authorization:
         """Returns what a client may do. A client whose principal has changed gets a new access."""
         access = client.access
         if not isinstance(access, Access) or access.principal is not client.principal:
+            audit = None if self._audit is None else AccessAudit(self._audit, client, self.authorizer)
             access = client.access = Access(
-                self.authorizer, self._cluster, self._auto_creates_topics, client.principal, client.host
+                self.authorizer, self._cluster, self._auto_creates_topics, client.principal, client.host, audit
             )
+            if audit is not None and access.is_unlimited and client.principal.kind != SERVER:
+                audit.on_unlimited()
         return access
 
     def guarded(self, api_key: int, handle: Handle) -> Handle:
@@ -69,4 +84,6 @@ class Authorization:
         access = self.access_of(context.client)
         if access.is_unlimited:
             return handle(context, request)
+        if access.audit is not None:
+            access.audit.client_id = context.client_id
         return guard(row, access, handle, context, request)

@@ -9,10 +9,14 @@ from tailrace.security.settings.authorizer_settings import parse_authorizer_sett
 from tailrace.security.settings.setting_texts import SettingTexts
 
 if TYPE_CHECKING:
+    from tailrace.server.auditing.audit_trail import AuditTrail
+
     from .authorization import Authorization
 
 
-def authorization_of(static: Mapping[str, str], cluster: Cluster, configs: BrokerConfigs) -> "Authorization | None":
+def authorization_of(
+    static: Mapping[str, str], cluster: Cluster, configs: BrokerConfigs, audit: "AuditTrail | None" = None
+) -> "Authorization | None":
     """Makes the authorization that the static configs of a server ask for; None if they ask for none."""
     settings = parse_authorizer_settings(SettingTexts(static))
     if settings is None:
@@ -24,4 +28,4 @@ def authorization_of(static: Mapping[str, str], cluster: Cluster, configs: Broke
     authorizer = Authorizer(
         cluster.security, settings.super_users, allows_everyone_without_rule=settings.allows_everyone_without_rule
     )
-    return Authorization(authorizer, cluster, lambda: configs.settings.auto_create_topics)
+    return Authorization(authorizer, cluster, lambda: configs.settings.auto_create_topics, audit)
