@@ -117,6 +117,7 @@ bench-growth: install
 # The parts of docs/ that are written from the code.
 docs: install
 	$(BIN)/python -m tailrace.protocol.compatibility > docs/compatibility.md
+	$(BIN)/python -m tailrace.server.authorization.permission_page
 	PYTHONPATH=tests $(BIN)/python -m architecture_map
 
 format: install

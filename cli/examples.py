@@ -57,6 +57,22 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "tailrace config set topic orders retention.ms=86400000",
         "tailrace config set broker all log.retention.ms=86400000 --dry-run",
     ),
+    "acl create": (
+        "tailrace acl create alice read --topic orders --group billing",
+        "tailrace acl create bob write create --topic 'orders-*'",
+        "tailrace acl create '*' write --topic audit --deny --host 10.0.0.0/8",
+        "tailrace acl create admin all --cluster --dry-run",
+    ),
+    "acl list": (
+        "tailrace acl list",
+        "tailrace acl list --topic orders",
+        "tailrace acl list --principal alice -o json",
+    ),
+    "acl delete": ("tailrace acl delete alice read --topic orders",),
+    "acl test": (
+        "tailrace acl test alice read --topic orders",
+        "tailrace acl test bob describe --cluster --host 10.1.2.3",
+    ),
     "quota set": (
         "tailrace quota set --user alice producer_byte_rate=1000000 consumer_byte_rate=2000000",
         "tailrace quota set --default-client-id request_percentage=50",

@@ -87,6 +87,10 @@ _COMMANDS = {
         "transactions.transaction_commands",
         "Abort a transaction that hangs, or fence its producer.",
     ),
+    "acl create": ("security.acl_commands", "Allow or deny users to do something with topics, groups and so on."),
+    "acl list": ("security.acl_commands", "List the access rules, or those about a resource."),
+    "acl delete": ("security.acl_commands", "Delete access rules."),
+    "acl test": ("security.acl_commands", "Tell whether a user may do something, and why."),
     "quota set": ("security.quota_commands", "Limit the traffic, time or changes of users, client ids or addresses."),
     "quota list": ("security.quota_commands", "List the quotas."),
     "quota delete": ("security.quota_commands", "Delete quotas."),
@@ -168,6 +172,7 @@ _ALIASES = {
         "segment",
         "group",
         "transaction",
+        "acl",
         "quota",
         "controller",
         "connection",
@@ -186,6 +191,7 @@ _GROUPS = {
     "group": "Manage consumer groups.",
     "user": "Manage the users that may log in.",
     "transaction": "Inspect transactions, and end those that hang.",
+    "acl": "Say who may do what.",
     "quota": "Limit how much clients may use.",
     "trigger": "Run functions for every record of a stream.",
     "trigger dead-letters": "List, show and replay the records that a trigger gave up.",
@@ -204,6 +210,7 @@ _SECTIONS = {
     "the cluster": (
         "status",
         "doctor",
+        "acl",
         "quota",
         "spu",
         "spu-group",
@@ -227,6 +234,7 @@ _OTHER_WORDS = {
     "consumer-groups": "group list",
     "transactions": "transaction list",
     "quotas": "quota list",
+    "acls": "acl list",
 }
 """What people who know other programs type, and our command for it."""
 _EXTRA = ("numpy", "pyarrow", "pyspark")

@@ -12,7 +12,9 @@ from msgspec import Struct
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 from tailrace.runtime.network import Address
+from tailrace.security.acls.acl_filters import AclFilter
 from tailrace.security.quotas.quota_filters import EntityFilter
+from tailrace.security.records.acl_record import AclRecord
 from tailrace.security.records.quota_record import QuotaEntity, QuotaRecord, ordered_entity
 
 from .log_client import LogClient
@@ -278,6 +280,90 @@ class AdminClient:
         ops = [OpData(name, 0.0 if value is None else value, value is None) for name, value in changes.items()]
         entry = EntryData([EntityData(*part) for part in entity], ops)
         _the_only((await self._ask(AlterClientQuotasRequest([entry], validate_only))).entries)
+
+    # access rules
+
+    async def acls(self, chosen: AclFilter) -> list[AclRecord]:
+        """Returns the access rules that a filter selects."""
+        from tailrace.protocol.messages.describe_acls import DescribeAclsRequest
+
+        response = await self._ask(
+            DescribeAclsRequest(
+                chosen.resource_type,
+                chosen.resource_name,
+                chosen.pattern_type,
+                chosen.principal,
+                chosen.host,
+                chosen.operation,
+                chosen.permission,
+            )
+        )
+        check(response)
+        return [
+            AclRecord(
+                each.resource_type,
+                each.pattern_type,
+                each.resource_name,
+                rule.principal,
+                rule.host,
+                rule.operation,
+                rule.permission_type,
+            )
+            for each in response.resources
+            for rule in each.acls
+        ]
+
+    async def create_acls(self, rules: Sequence[AclRecord]) -> None:
+        """Creates access rules; those that exist are left as they are."""
+        from tailrace.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+
+        creations = [
+            AclCreation(
+                rule.resource_type,
+                rule.resource_name,
+                rule.pattern_type,
+                rule.principal,
+                rule.host,
+                rule.operation,
+                rule.permission,
+            )
+            for rule in rules
+        ]
+        for result in (await self._ask(CreateAclsRequest(creations))).results:
+            check(result)
+
+    async def delete_acls(self, filters: Sequence[AclFilter]) -> list[AclRecord]:
+        """Deletes the access rules that filters select, and returns them."""
+        from tailrace.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+
+        asked = [
+            DeleteAclsFilter(
+                each.resource_type,
+                each.resource_name,
+                each.pattern_type,
+                each.principal,
+                each.host,
+                each.operation,
+                each.permission,
+            )
+            for each in filters
+        ]
+        deleted: dict[AclRecord, None] = {}
+        for result in (await self._ask(DeleteAclsRequest(asked))).filter_results:
+            check(result)
+            for each in result.matching_acls:
+                check(each)
+                rule = AclRecord(
+                    each.resource_type,
+                    each.pattern_type,
+                    each.resource_name,
+                    each.principal,
+                    each.host,
+                    each.operation,
+                    each.permission_type,
+                )
+                deleted[rule] = None
+        return list(deleted)
 
     # partitions
 

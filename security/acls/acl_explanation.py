@@ -46,7 +46,7 @@ def explain(
     ]
     near.sort(key=lambda rule: (rule.principal != str(principal), text_of_rule(rule)))
     for rule in near[:SHOWN_MAX]:
-        lines.append(f"The rule “{text_of_rule(rule)}” {_why_not(rule, principal, host)}.")
+        lines.append(f"The rule '{text_of_rule(rule)}' {_why_not(rule, principal, host)}.")
     if len(near) > SHOWN_MAX:
         lines.append(f"{len(near) - SHOWN_MAX} more rules allow it to others.")
     return lines
@@ -63,7 +63,7 @@ def question(principal: Principal, host: str, operation: int, resource_type: int
 def _reason(decision: Decision) -> str:
     if decision.rule is None:
         return sentence_of(decision)
-    return f"there is the rule “{text_of_rule(decision.rule)}”"
+    return f"there is the rule '{text_of_rule(decision.rule)}'"
 
 
 def _grants(rule: AclRecord, operation: int) -> bool:

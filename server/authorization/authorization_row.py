@@ -31,13 +31,15 @@ class Check(NamedTuple):
     """The operation that suffices as well if it is allowed for some resource of the type."""
     hides: bool = False
     """Whether the response leaves out what is denied, instead of an error."""
+    code: ErrorCode | None = None
+    """The error code for what is denied; None for that of the type of resource."""
     when: str = ""
     """In which requests the check is made; empty for all."""
 
     @property
     def error(self) -> ErrorCode:
         """The error code for what is denied."""
-        return ERRORS[self.resource]
+        return self.code or ERRORS[self.resource]
 
 
 class Row(NamedTuple):

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 
 from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.internal_apis import InternalApiKey
 from tailrace.security.acls.acl_codes import Operation as Op
 from tailrace.security.acls.acl_codes import ResourceType as Res
@@ -57,7 +58,7 @@ _ROWS = (
         ApiKey.FETCH,
         "record_guards:fetch",
         Check(Op.READ, Res.TOPIC),
-        Check(Op.CLUSTER_ACTION, Res.CLUSTER, when="of a replica"),
+        Check(Op.CLUSTER_ACTION, Res.CLUSTER, code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, when="of a replica"),
     ),
     _each(ApiKey.LIST_OFFSETS, Check(Op.DESCRIBE, Res.TOPIC)),
     _each(ApiKey.DELETE_RECORDS, Check(Op.DELETE, Res.TOPIC)),

@@ -28,20 +28,20 @@ def test_the_question_is_a_sentence() -> None:
 
 
 def test_a_rule_that_decides_is_named() -> None:
-    assert _explain(_rule("User:alice")) == ["Yes, because there is the rule “allow User:alice to read topic orders”."]
+    assert _explain(_rule("User:alice")) == ["Yes, because there is the rule 'allow User:alice to read topic orders'."]
     assert _explain(_rule("User:alice"), _rule("User:*", permission=Permission.DENY)) == [
-        "No, because there is the rule “deny User:* to read topic orders”."
+        "No, because there is the rule 'deny User:* to read topic orders'."
     ]
 
 
 def test_without_an_allowance_the_rules_that_nearly_apply_are_named() -> None:
     assert _explain(_rule("User:bob")) == [
         "No, because no rule allows it.",
-        "The rule “allow User:bob to read topic orders” is for User:bob only.",
+        "The rule 'allow User:bob to read topic orders' is for User:bob only.",
     ]
     assert _explain(_rule("User:alice", host="10.0.0.2")) == [
         "No, because no rule allows it.",
-        "The rule “allow User:alice to read topic orders from 10.0.0.2” is for clients from 10.0.0.2 only.",
+        "The rule 'allow User:alice to read topic orders from 10.0.0.2' is for clients from 10.0.0.2 only.",
     ]
     assert _explain() == ["No, because no rule allows it."]
     assert _explain(*(_rule(f"User:u{number}") for number in range(5)))[-1] == "2 more rules allow it to others."
