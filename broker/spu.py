@@ -557,7 +557,7 @@ class Spu:
             security=self.security,
             guarding=authorization_of(self.settings.broker, self.cluster, self.broker_configs, self.audit),
             logins=self.security.new_logins(
-                self.cluster.security, self._seams, self.metrics.server.logins, self._logger
+                self.cluster.security, self._seams, self.metrics.server.logins, self._logger, self.audit
             ),
         )
         self._clients = server

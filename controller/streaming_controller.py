@@ -178,7 +178,7 @@ class StreamingController:
                         self._settings.broker, term.host.cluster, term.host.broker_configs, self._audit
                     ),
                     logins=self.security.new_logins(
-                        term.host.cluster.security, self._seams, self.metrics.server.logins, self._logger
+                        term.host.cluster.security, self._seams, self.metrics.server.logins, self._logger, self._audit
                     ),
                 )
                 nursery.start_soon(server.close_idle)

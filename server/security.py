@@ -16,6 +16,7 @@ from .server_metrics import LoginCounts
 if TYPE_CHECKING:
     from tailrace.security.settings.sasl_settings import SaslSettings
 
+    from .auditing.audit_trail import AuditTrail
     from .authentication.logins import Logins
     from .encryption.server_tls import ServerTls
 
@@ -38,7 +39,12 @@ class ServerSecurity(Struct, frozen=True):
     """The listeners that are not plain, by name."""
 
     def new_logins(
-        self, tables: SecurityTables, seams: Seams, counts: LoginCounts, logger: FilteringBoundLogger
+        self,
+        tables: SecurityTables,
+        seams: Seams,
+        counts: LoginCounts,
+        logger: FilteringBoundLogger,
+        audit: "AuditTrail | None" = None,
     ) -> "Logins | None":
         """Returns what clients of the listeners with SASL log in with; None if there are no such listeners."""
         listeners = {name: each.sasl for name, each in self.listeners.items() if each.sasl is not None}
@@ -46,7 +52,7 @@ class ServerSecurity(Struct, frozen=True):
             return None
         from .authentication.logins import Logins  # imported here because most servers need no logins
 
-        return Logins(listeners, tables, seams, counts, logger)
+        return Logins(listeners, tables, seams, counts, logger, audit)
 
     def listener(self, name: str) -> ListenerSecurity:
         """Returns the security of a listener."""

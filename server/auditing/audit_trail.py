@@ -6,8 +6,10 @@ is lost and counted, and the log says how many were lost. A server can be told t
 
 from collections import deque
 from collections.abc import Callable, Hashable
+from zlib import crc32
 
 import trio
+from msgspec.structs import replace
 
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.wall_clock import WallClock
@@ -22,9 +24,17 @@ QUEUED_MAX = 10_000
 LINGER_SECONDS = 0.5
 """How long events wait for others, so that one sync of the disk and one signature are for many events."""
 REPEATED_MS = 60_000
-"""The interval in which equal refusals become one line."""
+"""The interval in which equal decisions become one line."""
 REMEMBERED_MAX = 10_000
-"""How many different refusals are remembered at a time."""
+"""How many different decisions are remembered at a time."""
+RESOURCES_PER_PRINCIPAL_MAX = 1024
+"""For how many resources a principal gets lines of their own in an interval, for each operation.
+
+Clients choose names freely. Names beyond that are counted under others, so that no client can make the log forget what
+others did.
+"""
+NAMES_PER_ADDRESS_MAX = 16
+"""For how many names an address gets lines of their own in an interval if it cannot authenticate."""
 CLOSING_SECONDS_MAX = 5.0
 
 
@@ -42,7 +52,7 @@ class AuditTrail:
         self._logger = logger
         self._on_failure = on_failure
         self._queue: deque[AuditEvent] = deque()
-        self._refused = RepeatedEvents(REPEATED_MS, REMEMBERED_MAX)
+        self._repeated = RepeatedEvents(REPEATED_MS, REMEMBERED_MAX)
         self._unwritten = 0
         """How many events were lost since the last line that says so."""
         self.written = 0
@@ -57,25 +67,26 @@ class AuditTrail:
         """Records that a client has proven who it is."""
         self.record(self._event(AuditKind.AUTHENTICATION, Outcome.ALLOWED, client))
 
-    def not_authenticated(self, client: ClientIdentity, name: str, why: str) -> None:
+    def not_authenticated(self, client: ClientIdentity, mechanism: str, name: str, why: str) -> None:
         """Records that a client could not prove that it is the user of this name."""
-        key = (AuditKind.AUTHENTICATION, client.host, client.mechanism, name, why)
-        event = self._event(AuditKind.AUTHENTICATION, Outcome.FAILED, client, resource=name, why=why)
-        self._record_refusal(key, event)
+        key = (AuditKind.AUTHENTICATION, client.host, _bucket(name, NAMES_PER_ADDRESS_MAX))
+        resource = f"USER:{name}" if name else ""
+        event = self._event(AuditKind.AUTHENTICATION, Outcome.FAILED, client, resource=resource, why=why)
+        self._record_limited(key, replace(event, mechanism=mechanism))
 
     def allowed(
         self, client: ClientIdentity, client_id: str | None, operation: str, resource: str, why: str = ""
     ) -> None:
         """Records that a client may do something. The caller does so once for a connection, operation and resource."""
-        self.record(self._event(AuditKind.AUTHORIZATION, Outcome.ALLOWED, client, client_id, operation, resource, why))
+        event = self._event(AuditKind.AUTHORIZATION, Outcome.ALLOWED, client, client_id, operation, resource, why)
+        self._record_limited(self._key(event), event)
 
     def denied(
         self, client: ClientIdentity, client_id: str | None, operation: str, resource: str, why: str = ""
     ) -> None:
         """Records that a client may not do something. Equal refusals become one line with a count."""
-        key = (AuditKind.AUTHORIZATION, client.principal, client.host, operation, resource)
         event = self._event(AuditKind.AUTHORIZATION, Outcome.DENIED, client, client_id, operation, resource, why)
-        self._record_refusal(key, event)
+        self._record_limited(self._key(event), event)
 
     def changed(
         self,
@@ -99,9 +110,14 @@ class AuditTrail:
         self._queue.append(event)
         self._recorded.set()
 
-    def _record_refusal(self, key: Hashable, event: AuditEvent) -> None:
-        for each in self._refused.add(key, event):
+    def _record_limited(self, key: Hashable, event: AuditEvent) -> None:
+        for each in self._repeated.add(key, event):
             self.record(each)
+
+    def _key(self, event: AuditEvent) -> Hashable:
+        """Returns the key under which equal decisions are counted."""
+        bucket = _bucket(event.resource, RESOURCES_PER_PRINCIPAL_MAX)
+        return event.outcome, event.principal, event.address, event.operation, bucket
 
     def _event(
         self,
@@ -136,12 +152,12 @@ class AuditTrail:
                 with trio.move_on_after(REPEATED_MS / 1000):
                     await self._recorded.wait()
                     await trio.sleep(LINGER_SECONDS)
-                for event in self._refused.due(self._wall_clock.now_ms()):
+                for event in self._repeated.due(self._wall_clock.now_ms()):
                     self.record(event)
                 await self._write_queued()
         finally:
             with trio.CancelScope(shield=True, deadline=trio.current_time() + CLOSING_SECONDS_MAX):
-                for event in self._refused.rest():
+                for event in self._repeated.rest():
                     self.record(event)
                 await self._write_queued()
             self._files.close()
@@ -168,3 +184,8 @@ class AuditTrail:
     def _lose(self, count: int) -> None:
         self.lost += count
         self._unwritten += count
+
+
+def _bucket(name: str, buckets: int) -> int:
+    """Returns a number below `buckets` that is always the same for a name."""
+    return crc32(name.encode(errors="backslashreplace")) % buckets

@@ -99,19 +99,14 @@ class Login:
         if outcome.refusal is not None:
             await self._refuse(context, outcome.refusal)
         elif session.is_open(trio.current_time()) and outcome.code is ErrorCode.NONE:
-            if is_again:
-                authenticators.log.counts.repeated_logins += 1
-            authenticators.log.counts.succeeded_logins += 1
             client = context.client
             client.principal, client.mechanism = session.principal, session.mechanism
             client.is_token = session.is_token
+            authenticators.log.on_succeeded(client, is_again=is_again)
         return outcome
 
     async def _refuse(self, context: RequestContext, refusal: Refused) -> None:
         """Logs the reason, waits, and lets the connection close after the answer."""
-        client = context.client
-        self._authenticators.log.on_refused(
-            client.address, client.host, context.listener.name, self._mechanism, refusal
-        )
+        self._authenticators.log.on_refused(context.client, context.listener.name, self._mechanism, refusal)
         await trio.sleep(self._authenticators.settings.delay_seconds)
         context.close_after = "the client has not logged in"

@@ -1,6 +1,7 @@
 """The logins on all listeners of a server that use SASL."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.seams import Seams
@@ -14,6 +15,9 @@ from .bearer_key_source import KEY_SET_BYTES_MAX, BearerKeySource
 from .login import Login
 from .login_log import LoginLog
 
+if TYPE_CHECKING:
+    from tailrace.server.auditing.audit_trail import AuditTrail
+
 
 class Logins:
     """Begins the logins of clients."""
@@ -25,11 +29,12 @@ class Logins:
         seams: Seams,
         counts: LoginCounts,
         logger: FilteringBoundLogger,
+        audit: "AuditTrail | None" = None,
     ) -> None:
         """Prepares the mechanisms of each listener."""
         self._tables = tables
         self._seams = seams
-        self._log = LoginLog(counts, logger)
+        self._log = LoginLog(counts, logger, audit)
         self._worker = ThreadWorker()
         self._listeners = {name: self._authenticators(settings) for name, settings in listeners.items()}
 

@@ -63,15 +63,26 @@ async def test_equal_refusals_are_one_line_with_a_count(autojump_clock: object) 
     async with _world() as world:
         for _ in range(5):
             world.trail.denied(ALICE, "app", "WRITE", "TOPIC:a", "no rule allows it")
-            world.trail.not_authenticated(ALICE, "bob", "the password is wrong")
+            world.trail.not_authenticated(ALICE, "PLAIN", "bob", "the password is wrong")
         world.trail.allowed(ALICE, "app", "WRITE", "TOPIC:b")
         world.trail.authenticated(ALICE)
         await world.rest()
-        assert sorted(_lines(world.files)) == ["TOPIC:a", "TOPIC:b", "authentication", "begin", "bob"]
+        assert sorted(_lines(world.files)) == ["TOPIC:a", "TOPIC:b", "USER:bob", "authentication", "begin"]
         world.clock.time_ms += REPEATED_MS
         await trio.sleep(REPEATED_MS / 1000 + 1)
         text = world.files.read(next(path for path in world.files.paths() if path.endswith(".log"))).decode()
         assert text.count('"count":4') == 2
+
+
+async def test_a_client_that_tries_many_names_fills_neither_the_log_nor_the_queue(autojump_clock: object) -> None:
+    async with _world() as world:
+        for number in range(20_000):
+            world.trail.denied(ALICE, "app", "WRITE", f"TOPIC:{number}")
+            world.trail.not_authenticated(ALICE, "PLAIN", f"user{number}", "there is no such user")
+        world.trail.denied(ALICE, "app", "READ", "TOPIC:a")
+        await world.rest()
+        assert world.trail.lost == 0
+        assert len(_lines(world.files)) == 1 + audit_trail.RESOURCES_PER_PRINCIPAL_MAX + 16 + 1
 
 
 async def test_events_that_do_not_fit_into_the_queue_are_counted(
