@@ -1,11 +1,14 @@
 import pytest
 import trio
-from quota_samples import quota
+from quota_samples import alter, quota
+from simulation.client import WireClient
+from spus import ADDRESS, running_spu
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.codec.headers import response_encoder
+from tailrace.protocol.messages.produce import ProduceRequest
 from tailrace.security.identity.principal import USER, Principal
 from tailrace.security.records.quota_record import QuotaRecord
 from tailrace.server.request_context import ClientIdentity
@@ -77,3 +80,29 @@ async def test_changes_have_no_bound_without_a_quota_on_them() -> None:
     connection.cluster.put_security(quota({"controller_mutation_rate": 10.0}, client_id="app"))
     connection.measure("app")
     assert connection.throttle.mutations(ApiKey.CREATE_TOPICS, 7, "app") is not None
+
+
+# an SPU on the real clock, as in Kafka's RequestQuotaTest
+
+EXEMPT = {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.WRITE_TXN_MARKERS}
+WAITING = {ApiKey.TXN_OFFSET_COMMIT}
+"""The APIs that wait for other servers; `test_measured_request` has all APIs."""
+
+
+async def test_a_client_of_every_api_is_throttled_for_its_time() -> None:
+    async with running_spu() as running:
+        await alter(await running.client(), quota({"request_percentage": 0.0001}, client_id=None))
+        for key, api in API_TABLE.items():
+            if key in WAITING:
+                continue
+            client = WireClient(await running.world.network.connect(ADDRESS), f"client of {api.name}")
+            request = ProduceRequest(acks=1) if key == ApiKey.PRODUCE else api.request()
+            throttle_ms = 0
+            for _ in range(3 if key in EXEMPT else 1000):
+                response = await client.request(api.key, api.max_version, request)
+                throttle_ms = getattr(response, "throttle_time_ms", 0)
+                if throttle_ms:
+                    break
+            assert (throttle_ms > 0) == (key not in EXEMPT), api.name
+        text = await running.scraped()
+        assert 'tailrace_throttled_responses_total{client_id="client of Fetch",quota="request_percentage"' in text
