@@ -47,7 +47,11 @@ PAUSE_SECONDS_MIN = 0.1
 PAUSE_SECONDS_MAX = 2.0
 
 SPU = Role("SPU", "`tailrace spu list` shows which are online")
-BOOTSTRAP = Role("broker", "Start one with `tailrace up`, or name another with --bootstrap or TAILRACE_BOOTSTRAP")
+BOOTSTRAP = Role(
+    "broker",
+    "Start one with `tailrace up`, or name another with --bootstrap or TAILRACE_BOOTSTRAP",
+    "; if it expects TLS or a login, give --client-config",
+)
 
 PASSING = frozenset(
     {
