@@ -60,6 +60,7 @@ class _Stream:
         self._under_way: deque[tuple[float, bytes | Mark]] = deque()
         self._held_bytes = 0
         self._last_arrival = 0.0
+        self._is_stalled = False
         self._changed: trio.Event | None = None
         """An event for tasks that wait for a change, or None if none wait."""
         self._reader = Sleeper()
@@ -70,13 +71,22 @@ class _Stream:
         return self._capacity_bytes - self._held_bytes
 
     def put(self, what: bytes | Mark) -> None:
-        arrival = max(self._last_arrival, self._link.arrival(self._chance))
+        arrival = math.inf if self._is_stalled else max(self._last_arrival, self._link.arrival(self._chance))
         self._last_arrival = arrival
         self._under_way.append((arrival, what))
         if isinstance(what, bytes):
             self._held_bytes += len(what)
         self._link.streams[self] = None
         self._expect_arrival()
+
+    def stall(self) -> None:
+        """Delivers nothing for a while, although the link works for other streams."""
+        self._is_stalled = True
+        self.on_link_blocked()
+
+    def resume(self) -> None:
+        self._is_stalled = False
+        self.on_link_opened()
 
     def on_link_opened(self) -> None:
         """Schedules the waiting bytes."""
@@ -262,6 +272,14 @@ class SimulatedConnection:
             side._incoming.forget()
             if not side.is_closed and not side.is_gone:
                 side._hear_reset()
+
+    def stall(self) -> None:
+        """Lets nothing that this side sends arrive, while other connections go on."""
+        self._outgoing.stall()
+
+    def resume(self) -> None:
+        """Lets everything arrive that this side has sent, also if it was closed since."""
+        self._outgoing.resume()
 
     def vanish(self) -> None:
         """Stops this side, because its machine stops."""

@@ -73,6 +73,28 @@ async def test_a_blocked_link_delivers_when_it_works_again(virtual_clock: Virtua
     assert await _received_all(server) == b"before, meanwhile"
 
 
+@pytest.mark.parametrize("is_blocked", [False, True])
+async def test_a_stalled_connection_delivers_later_also_after_its_process_was_killed(
+    virtual_clock: VirtualClock, is_blocked: bool
+) -> None:
+    pair = _Pair()
+    client, server = await pair.connect()
+    client.send([b"before"])
+    client.stall()
+    client.send([b", meanwhile"])
+    server.send([b"the other way"])
+    assert await _received(client) == b"the other way"
+    if is_blocked:
+        pair.internet.block("a", "b")
+        pair.internet.unblock("a", "b")
+    with trio.move_on_after(60) as waiting:
+        await _received(server)
+    assert waiting.cancelled_caught
+    pair.client_process.die()
+    client.resume()
+    assert await _received_all(server) == b"before, meanwhile"
+
+
 async def test_a_full_connection_takes_nothing_until_it_is_read(virtual_clock: VirtualClock) -> None:
     pair = _Pair()
     client, server = await pair.connect()

@@ -81,6 +81,25 @@ def tells_that_an_aborted_transaction_is_committed(patch: Patch) -> None:
     patch.setattr(transaction_state, "_step_of_retry", lambda transaction, is_commit: EndStep.DECIDED)
 
 
+def sends_markers_before_the_decision_is_committed(patch: Patch) -> None:
+    def write(self: TransactionTable, entry: TransactionalId, moment: Any) -> None:
+        entry.unwritten = set(entry.transaction.partitions)
+        if entry.unwritten:
+            self._send(entry.transactional_id, entry.transaction, moment)
+        else:
+            self._complete(entry, moment)
+
+    patch.setattr(TransactionTable, "_write_markers", write)
+
+
+def completes_before_all_markers_are_written(patch: Patch) -> None:
+    def on_written(self: TransactionTable, entry: TransactionalId, partitions: Any, moment: Any) -> bool:
+        self._complete(entry, moment)
+        return True
+
+    patch.setattr(TransactionTable, "on_written", on_written)
+
+
 def ends_transactions_by_requests_of_older_connections(patch: Patch) -> None:
     patch.setattr(transaction_coordinator, "_check_connection", lambda entry, client: None)
 
@@ -102,6 +121,18 @@ def acknowledges_markers_before_they_are_committed(patch: Patch) -> None:
         self.results[place] = ErrorCode.NONE
 
     patch.setattr(_PendingMarkers, "wait_for", wait_for)
+
+
+def writes_markers_of_earlier_coordinators(patch: Patch) -> None:
+    def check(
+        self: ProducerStates, producer_id: int, producer_epoch: int, coordinator_epoch: int, transaction_version: int
+    ) -> bool:
+        producer = self._producers.get(producer_id)
+        newest = coordinator_epoch if producer is None else max(coordinator_epoch, producer.coordinator_epoch)
+        return original(self, producer_id, producer_epoch, newest, transaction_version)
+
+    original = ProducerStates.check_marker
+    patch.setattr(ProducerStates, "check_marker", check)
 
 
 def appends_batches_without_asking_the_coordinator(patch: Patch) -> None:
@@ -252,6 +283,14 @@ TRANSACTION_BUGS = (
     PlantedTransactionBug(keeps_added_partitions_only_in_memory, MOVING),
     PlantedTransactionBug(forgets_the_timeout_after_a_load, MOVING, timeout_seconds=(1.0, 3.0)),
     PlantedTransactionBug(does_not_fence_old_epochs),
+    PlantedTransactionBug(
+        sends_markers_before_the_decision_is_committed,
+        ("stall_copies_transaction_coordinator",),
+        timeout_seconds=(0.4, 1.0),
+        first_seed=30,
+    ),
+    PlantedTransactionBug(completes_before_all_markers_are_written, ("stall_markers",)),
+    PlantedTransactionBug(writes_markers_of_earlier_coordinators, ("stall_markers",), second_protocol=0.0),
     PlantedTransactionBug(tells_that_an_aborted_transaction_is_committed, timeout_seconds=(0.4, 1.0)),
     PlantedTransactionBug(ends_transactions_by_requests_of_older_connections, (), strays=0.5, second_protocol=0.0),
     PlantedTransactionBug(keeps_the_epoch_in_the_second_protocol, (), strays=0.5, second_protocol=1.0),

@@ -351,6 +351,7 @@ class TransactionClient:
         except AbortableError:
             self.needs_new_epoch = True
             raise
+        self._moments.reach("sent", (self._producer_id, partition))
 
     async def _give_up(self, partition: Partition, batch: Batch) -> None:
         """Gives a batch up, as after its delivery timeout. It arrives nevertheless, later, perhaps after the abort."""

@@ -11,6 +11,8 @@ from simulation.faults import (
     Catalogue,
     Fault,
     FaultContext,
+    block,
+    clients_of,
     freeze,
     kill_spu,
     kill_spu_in_a_write,
@@ -18,13 +20,24 @@ from simulation.faults import (
     lose_power_in_a_write,
     restart_spu,
 )
+from simulation.faulty_network import SimulatedConnection
 from simulation.group_faults import cut_from_spus, cut_off
 from simulation.moments import TRANSACTION_MOMENTS
 
 from tailrace.cluster.coordinators import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from tailrace.protocol.codec.compile import decode
+from tailrace.protocol.codec.headers import read_request_header
+from tailrace.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 
+from .transaction_history import Partition
+
+PRIVATE_PORT = 9006
+"""The port on which SPUs replicate."""
 WAIT_SECONDS_MAX = 1.0
 """How long a fault waits for a producer to reach its moment; after that, any moment is right."""
+STALL_SECONDS_MAX = 3.0
+"""How long markers stay in the network."""
+SIZE_BYTES = 4
 TOPICS = {"transaction_coordinator": TRANSACTIONS_TOPIC, "offset_keeper": GROUPS_TOPIC, "writer": "payments"}
 """Who is harmed: the leader of a partition of this topic."""
 ENDS = ("end", "ended", "markers", "markers")
@@ -45,6 +58,82 @@ async def strand(context: FaultContext, fault: Fault) -> None:
     context.world.start_spu(number)
 
 
+async def stall_copies(context: FaultContext, fault: Fault) -> None:
+    """Stalls what an SPU sends to its followers, and to one of the other SPUs everything, and kills it soon.
+
+    Some markers arrive, and what was not replicated is lost. Some clients cannot ask again for a while, so that their
+    transactions may time out.
+    """
+    number, machine = context.spu(fault)
+    chance, internet = Random(fault.seed), context.world.internet
+    other = context.world.spus[chance.choice([each for each in sorted(context.world.spus) if each != number])]
+    process = machine.process
+    connections = [] if process is None else [each for each in process.network.connections if _replicates(each)]
+    internet.block(machine.host, other.host)
+    for each in connections:
+        each.stall()
+    await context.last(chance.choice((0.02, 0.05, 0.3)) * chance.uniform(0.5, 1.5))
+    if context.is_over.is_set():
+        for each in connections:
+            each.resume()
+    else:
+        for each in connections:
+            each.reset()
+        context.world.kill(machine)
+        share = chance.choice((0.0, 1.0, 1.0))
+        clients = [each for each in clients_of(context) if chance.random() < share]
+        await block(context, [(client, spu.host) for client in clients for spu in context.world.spus.values()], fault)
+    internet.unblock(machine.host, other.host)
+    context.world.start_spu(number)
+
+
+def _replicates(connection: SimulatedConnection) -> bool:
+    return PRIVATE_PORT in (connection.local.port, connection.remote.port) and not connection.is_closed
+
+
+async def stall_markers(context: FaultContext, fault: Fault) -> None:
+    """Keeps markers in the network, and kills the coordinator that sent them.
+
+    They are lost, or arrive when the next coordinator has written them, in the middle of the producer's next
+    transaction.
+    """
+    chance = Random(fault.seed)
+    sent: tuple[SimulatedConnection, bytes] | None = None
+    with trio.move_on_after(WAIT_SECONDS_MAX):
+        sent = await context.moments.wait("markers")
+    if sent is None or context.is_over.is_set():
+        return
+    connection, data = sent
+    connection.stall()
+    (number,) = [each for each, machine in context.world.spus.items() if machine.host == connection.local.host]
+    await context.last(chance.choice((0.0, 0.02, 0.1)) * chance.random())
+    context.world.kill(context.world.spus[number])
+    if chance.random() < 0.4:
+        connection.reset()
+        await context.last(fault.seconds)
+    else:
+        marked = _marked(data)
+        with trio.move_on_after(STALL_SECONDS_MAX):
+            while await context.moments.wait("sent") not in marked:
+                pass
+        await context.last(chance.choice((0.0, 0.002, 0.01)) * chance.random())
+        connection.resume()
+        await context.last(fault.seconds * chance.random())
+    context.world.start_spu(number)
+
+
+def _marked(data: bytes) -> set[tuple[int, Partition]]:
+    """Returns the producers and the partitions of the markers in a request."""
+    _, version, _, _, position = read_request_header(memoryview(data), SIZE_BYTES)
+    request = decode(WriteTxnMarkersRequest, version, memoryview(data), position)
+    return {
+        (marker.producer_id, Partition(topic.name, number))
+        for marker in request.markers
+        for topic in marker.topics
+        for number in topic.partition_indexes
+    }
+
+
 HARMS: dict[str, tuple[float, Callable[[FaultContext, Fault], Awaitable[None]]]] = {
     "kill": (4, kill_spu),
     "kill_in_a_write": (2, kill_spu_in_a_write),
@@ -55,7 +144,10 @@ HARMS: dict[str, tuple[float, Callable[[FaultContext, Fault], Awaitable[None]]]]
     "cut_off": (3, cut_off),
     "cut_from_spus": (3, cut_from_spus),
     "strand": (4, strand),
+    "stall_copies": (3, stall_copies),
 }
+AT_ENDS = (strand, lose_power, stall_copies)
+"""The harms for decisions and markers on their way."""
 WEIGHTS = {"transaction_coordinator": 1.0, "offset_keeper": 0.3, "writer": 0.6}
 
 
@@ -65,7 +157,7 @@ async def harm_a_leader(
     """Harms an SPU that leads a partition of the topic, when a producer reaches some moment."""
     chance = Random(fault.seed)
     with trio.move_on_after(WAIT_SECONDS_MAX):
-        await context.moments.wait(chance.choice(ENDS if harm in (strand, lose_power) else TRANSACTION_MOMENTS))
+        await context.moments.wait(chance.choice(ENDS if harm in AT_ENDS else TRANSACTION_MOMENTS))
     await context.last(chance.choice((0.0, 0.002, 0.02, 0.1)) * chance.random())
     if not context.is_over.is_set():
         await harm(context, replace(fault, target=_leader(context, topic, fault.target)))
@@ -85,6 +177,7 @@ def _leader(context: FaultContext, topic: str, target: int) -> int:
 
 TRANSACTION_CATALOGUE: Catalogue = {
     **{name: (weight * 0.5, function) for name, (weight, function) in CATALOGUE.items()},
+    "stall_markers": (4.0, stall_markers),
     **{
         f"{harm}_{who}": (weight * WEIGHTS[who], partial(harm_a_leader, topic, function))
         for who, topic in TOPICS.items()

@@ -55,7 +55,7 @@ class TransactionRun(Run):
     def _look_at_sent(self, connection: SimulatedConnection, data: bytes) -> None:
         super()._look_at_sent(connection, data)
         if data[4:6] == MARKERS_KEY and connection.local.host.startswith("spu-"):
-            self.faults.moments.reach("markers")
+            self.faults.moments.reach("markers", (connection, data))
 
     # load
 
