@@ -16,17 +16,17 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import UUID
 
+import psutil
 import trio
 from msgspec import Struct
 from pyspark.sql import SparkSession
 from segment_logs import START_MS, Spu
 from spark.memory_peaks import NO_PEAK, Peak, forget_peaks, peaks
-from spark_broker import SEGMENT_BYTES, Cost, cost_of, session_of
+from spark_broker import SEGMENT_BYTES, session_of
 from spark_work import ALL, PARTITIONS, SEGMENTS_ARCHIVE, TAILRACE, WORK, Place
 
 from tailrace.pipeline.audit import audit
@@ -45,7 +45,8 @@ SAMPLE_SECONDS = 0.5
 class Turn(Struct, frozen=True):
     """What one turn took."""
 
-    cost: Cost
+    seconds: float
+    cpu_seconds: float
     peak: Peak
 
 
@@ -98,35 +99,61 @@ def main() -> None:
 
 def measured(place: Place, case: str, megabytes: int) -> Turn:
     with sampled(place.session) as sample:
-        cost = cost_of(partial(CASES[case][1], place))
-    if (expected := len(batches(megabytes)) * PER_BATCH * PARTITIONS) != cost.records:
-        raise SystemExit(f"{case} has handled {cost.records} of {expected} records")
-    return Turn(cost, sample())
+        began = time.monotonic()
+        records = CASES[case][1](place)
+        seconds = time.monotonic() - began
+    if (expected := len(batches(megabytes)) * PER_BATCH * PARTITIONS) != records:
+        raise SystemExit(f"{case} has handled {records} of {expected} records")
+    return Turn(seconds, sample.cpu_seconds, sample.peak)
+
+
+class Sample:
+    """What the processes of a session have needed since it was made."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self.peak = NO_PEAK
+        self._session = session
+        self._before = self._busy()
+        self._busy_until: dict[int, float] = {}
+        forget_peaks(session)
+
+    @property
+    def cpu_seconds(self) -> float:
+        return sum(seconds - self._before.get(pid, 0.0) for pid, seconds in self._busy_until.items())
+
+    def look(self) -> None:
+        """Must be called often, because a Python worker may end before the work does."""
+        self.peak = self.peak.at_least(peaks(self._session))
+        self._busy_until.update(self._busy())
+
+    @staticmethod
+    def _busy() -> dict[int, float]:
+        """Returns the processor time of each process."""
+        found, mine = {}, psutil.Process()
+        for each in (mine, *mine.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                times = each.cpu_times()
+                found[each.pid] = times.user + times.system
+        return found
 
 
 @contextmanager
-def sampled(session: SparkSession) -> Iterator[Callable[[], Peak]]:
-    """Looks at the peaks again and again, because a Python worker may end before the work does.
-
-    Yields a function that returns the highest peaks.
-    """
-    seen, is_done = [NO_PEAK], threading.Event()
+def sampled(session: SparkSession) -> Iterator[Sample]:
+    """Yields a sample, and looks at the processes until the work ends."""
+    sample, is_done = Sample(session), threading.Event()
 
     def look() -> None:
-        while True:
-            is_last = is_done.wait(SAMPLE_SECONDS)
-            seen[0] = seen[0].at_least(peaks(session))
-            if is_last:
-                return
+        while not is_done.wait(SAMPLE_SECONDS):
+            sample.look()
 
-    forget_peaks(session)
     thread = threading.Thread(target=look)
     thread.start()
     try:
-        yield lambda: seen[0]
+        yield sample
     finally:
         is_done.set()
         thread.join()
+        sample.look()
 
 
 def batches(megabytes: int) -> range:
@@ -172,7 +199,7 @@ def parse_options() -> argparse.Namespace:
 
 def told(case: str, cores: int, megabytes: int, turn: Turn) -> str:
     load = os.getloadavg()[0]
-    took = f"{turn.cost.seconds:.2f} s, {turn.cost.cpu_seconds:.2f} s of CPU, {in_mib(turn.peak)} MiB"
+    took = f"{turn.seconds:.2f} s, {turn.cpu_seconds:.2f} s of CPU, {in_mib(turn.peak)} MiB"
     return f"{time.strftime('%H:%M:%S')} {case}, {cores} cores, {megabytes} MB: {took}, load {load:.1f}"
 
 
@@ -191,7 +218,7 @@ def table(turns: Turns, options: argparse.Namespace) -> list[str]:
         for cores in options.cores:
             found = [turns[case, cores, megabytes] for megabytes in options.megabytes]
             pairs = [
-                (statistics.median(t.cost.seconds for t in each), statistics.median(t.cost.cpu_seconds for t in each))
+                (statistics.median(t.seconds for t in each), statistics.median(t.cpu_seconds for t in each))
                 for each in found
             ]
             start = f"| {CASES[case][0]} | {cores} | "

@@ -1,8 +1,8 @@
-"""Downloads the jars of Apache Kafka's broker and tools, and of Kafka Streams, with PySpark's Ivy.
+"""Downloads the jars of Apache Kafka's broker and tools, of Kafka Streams and of Kafka Connect, with PySpark's Ivy.
 
-It needs only Java and pip. jars.xml and streams.xml pin the versions. The jars stay in the user's cache directory.
-TAILRACE_KAFKA_JARS names a directory that already has those of jars.xml. `python -m peer.jars` downloads all and prints
-where they are.
+It needs only Java and pip. jars.xml, streams.xml and connect.xml pin the versions. The jars stay in the user's cache
+directory. TAILRACE_KAFKA_JARS names a directory that already has those of jars.xml. `python -m peer.jars` downloads all
+and prints where they are.
 """
 
 import fcntl
@@ -43,6 +43,11 @@ def streams_class_path() -> str:
     return f"{class_path()}:{_cached('kafka-streams', HERE / 'streams.xml') / '*'}"
 
 
+def connect_class_path() -> str:
+    """Returns the class path of Kafka Connect and MirrorMaker, and downloads their jars first."""
+    return f"{class_path()}:{_cached('kafka-connect', HERE / 'connect.xml') / '*'}"
+
+
 def _cached(name: str, wanted: Path) -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tailrace"
     folder = cache / f"{name}-{KAFKA_VERSION}"
@@ -80,3 +85,4 @@ def _ivy() -> Path:
 if __name__ == "__main__":
     print(jars())
     print(streams_class_path())
+    print(connect_class_path())
