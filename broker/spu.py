@@ -75,6 +75,7 @@ from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, SpuSettings
 from tailrace.runtime.system_calls import SENDING, SYNCING
 from tailrace.security.identity.server_names import spu_principal
+from tailrace.security.settings.security_settings import METRICS
 from tailrace.server import handlers as shared_handlers
 from tailrace.server.authorization.authorizing import authorization_of
 from tailrace.server.client_connection import NewShortcut, Route
@@ -388,7 +389,8 @@ class Spu:
         if self._listeners.metrics is not None:
             self._logger.info("metrics_served", address=str(self._listeners.metrics.address))
             nursery.start_soon(
-                MetricsServer(self._scrape, self._readiness, self._logger).serve, self._listeners.metrics
+                MetricsServer(self._scrape, self._readiness, self._logger, self.security.listener(METRICS).tls).serve,
+                self._listeners.metrics,
             )
         server: PublicServer | None = None
         if await self._is_ready(stopping):

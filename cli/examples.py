@@ -11,6 +11,13 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "status": ("tailrace status", "tailrace status --watch 5"),
     "doctor": ("tailrace doctor", "tailrace doctor --output json"),
+    "certificate make": (
+        "tailrace certificate make ./certificates",
+        "tailrace certificate make ./certificates --spu 7 --host broker7.example",
+        "tailrace certificate make ./certificates --user alice",
+    ),
+    "certificate show": ("tailrace certificate show ./certificates/server.pem",),
+    "certificate renew": ("tailrace certificate renew ./certificates/server.pem --days 365",),
     "serve sc": (
         "tailrace serve sc --data ./sc",
         "tailrace serve sc --store etcd://one:2379,two:2379,three:2379 --replace-after 600",

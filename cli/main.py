@@ -74,6 +74,9 @@ _COMMANDS = {
     "user list": ("security.user_commands", "List the users and the mechanisms that they log in with."),
     "user password": ("security.user_commands", "Change the password of a user."),
     "user delete": ("security.user_commands", "Delete users, or their credentials for one mechanism."),
+    "certificate make": ("security.certificate_commands", "Make an authority, and a certificate that it signs."),
+    "certificate show": ("security.certificate_commands", "Show the names and the validity of certificates."),
+    "certificate renew": ("security.certificate_commands", "Replace certificates by ones that are valid for longer."),
     "transaction list": ("transactions.transaction_commands", "List the transactional ids with their states."),
     "transaction describe": (
         "transactions.transaction_commands",
@@ -202,6 +205,7 @@ _GROUPS = {
     "draw": "Draw the cluster or a partition.",
     "show": "List objects; short for the list commands.",
     "log": "Inspect log files offline.",
+    "certificate": "Make and renew certificates for servers and clients without an authority.",
     "audit": "Read and verify the audit logs of servers.",
 }
 _SECTIONS = {
@@ -215,6 +219,7 @@ _SECTIONS = {
         "spu",
         "spu-group",
         "user",
+        "certificate",
         "serve",
         "apply",
         "replica",

@@ -38,6 +38,7 @@ from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Address, Listener
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, ScSettings
+from tailrace.security.settings.security_settings import METRICS
 from tailrace.server.auditing.audit_opening import open_audit_trail
 from tailrace.server.authorization.authorizing import authorization_of
 from tailrace.server.health import Readiness
@@ -129,7 +130,8 @@ class StreamingController:
                     await nursery.start(self._audit.run)
                 if metrics is not None:
                     self._logger.info("metrics_served", address=str(metrics.address))
-                    nursery.start_soon(MetricsServer(self._scrape, self._readiness, self._logger).serve, metrics)
+                    tls = self.security.listener(METRICS).tls
+                    nursery.start_soon(MetricsServer(self._scrape, self._readiness, self._logger, tls).serve, metrics)
                 with self._beginning:
                     if is_shared(self._settings.store):
                         await self._serve_in_turn(metrics, status)

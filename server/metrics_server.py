@@ -1,15 +1,20 @@
 """Serves `/metrics`, `/healthz` and `/readyz` on a port of their own, so that they never queue behind clients."""
 
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 import trio
 
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Connection, Listener, receive_some, send_all
 
+from .foreign_clients import ForeignClients
 from .health import Readiness
 from .http_responses import TEXT, http_response
 from .listening import accept
+
+if TYPE_CHECKING:
+    from .encryption.server_tls import ServerTls
 
 REQUEST_BYTES_MAX = 16 * 1024
 SCRAPE_SECONDS_MAX = 10
@@ -27,8 +32,11 @@ class MetricsServer:
         render: Callable[[], Awaitable[bytes]],
         readiness: Callable[[], Awaitable[Readiness]],
         logger: FilteringBoundLogger,
+        tls: "ServerTls | None" = None,
     ) -> None:
         """Prepares the server. `render` returns the metrics, and `readiness` what `/readyz` answers."""
+        self._tls = tls
+        self._refused = ForeignClients()
         self._render = render
         self._readiness = readiness
         self._logger = logger
@@ -42,11 +50,16 @@ class MetricsServer:
                 await self._limiter.acquire_on_behalf_of(connection)
                 nursery.start_soon(self._answer, connection)
 
-    async def _answer(self, connection: Connection) -> None:
+    async def _answer(self, accepted: Connection) -> None:
+        connection = accepted
         try:
             with trio.move_on_after(SCRAPE_SECONDS_MAX):
+                if self._tls is not None:
+                    connection = await self._shaken(connection, self._tls)
                 request = await _read_head(connection)
                 await send_all(connection, await self._response(request))
+                if self._tls is not None:
+                    await connection.wait_writable()  # until the last encrypted bytes have left this process
         except OSError:
             pass  # the scraper closed the connection
         except AssertionError:
@@ -56,7 +69,27 @@ class MetricsServer:
             self._logger.error("scrape_failed", exc_info=error)
         finally:
             connection.close()
-            self._limiter.release_on_behalf_of(connection)
+            self._limiter.release_on_behalf_of(accepted)
+
+    async def _shaken(self, connection: Connection, tls: "ServerTls") -> Connection:
+        """Shakes hands with a scraper. Raises OSError."""
+        from .encryption.refusal_reasons import refusal_of
+
+        encrypted = tls.accept(connection)
+        try:
+            await encrypted.shake_hands()
+        except OSError as error:
+            connections = self._refused.count_to_log(connection.remote.host, trio.current_time())
+            if connections is not None:
+                self._logger.warning(
+                    "handshake_refused",
+                    client=str(connection.remote),
+                    listener="METRICS",
+                    reason=refusal_of(error),
+                    connections=connections,
+                )
+            raise
+        return encrypted
 
     async def _response(self, head: bytes) -> bytes:
         words = head.split(b"\r\n", 1)[0].split(b" ")

@@ -6,9 +6,14 @@ import pytest
 import structlog
 import trio
 import trio.testing
-from simulation.network import MemoryConnection, MemoryListener, MemoryNetwork
+from certificates import client_context
+from simulation.network import MemoryListener, MemoryNetwork
+from structlog.testing import capture_logs
+from tls_listeners import certificate_files, server_tls
 
-from tailrace.runtime.network import Address
+from tailrace.runtime.network import Address, Connection
+from tailrace.runtime.tls.tls_connection import connect_tls
+from tailrace.server.encryption.server_tls import ServerTls
 from tailrace.server.health import Readiness
 from tailrace.server.metrics_server import REQUEST_BYTES_MAX, SCRAPE_SECONDS_MAX, SCRAPES_AT_ONCE, MetricsServer
 
@@ -31,17 +36,19 @@ async def _is_not_ready() -> Readiness:
 
 @asynccontextmanager
 async def _serving(
-    render: Callable[[], Awaitable[bytes]] = _body, readiness: Callable[[], Awaitable[Readiness]] = _is_ready
+    render: Callable[[], Awaitable[bytes]] = _body,
+    readiness: Callable[[], Awaitable[Readiness]] = _is_ready,
+    tls: ServerTls | None = None,
 ) -> AsyncIterator[tuple[MemoryNetwork, MemoryListener]]:
     network = MemoryNetwork()
     listener = await network.listen(ADDRESS)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(MetricsServer(render, readiness, structlog.get_logger()).serve, listener)
+        nursery.start_soon(MetricsServer(render, readiness, structlog.get_logger(), tls).serve, listener)
         yield network, listener
         nursery.cancel_scope.cancel()
 
 
-async def _read_to_end(connection: MemoryConnection) -> bytes:
+async def _read_to_end(connection: Connection) -> bytes:
     received = bytearray()
     buffer = memoryview(bytearray(10_000))
     while True:
@@ -152,3 +159,15 @@ async def test_running_out_of_file_descriptors_ends_nothing(autojump_clock: trio
         await _ask(network, b"GET / HTTP/1.1\r\n\r\n")
         status, _, _ = await _ask(network, b"GET /metrics HTTP/1.1\r\n\r\n")
         assert status == b"HTTP/1.1 200 OK"
+
+
+async def test_an_encrypted_port_serves_the_whole_text_over_tls() -> None:
+    async with _serving(tls=server_tls(await certificate_files())) as (network, _):
+        connection = await connect_tls(network, ADDRESS, client_context(), "localhost")
+        connection.send([b"GET /metrics HTTP/1.1\r\n\r\n"])
+        assert (await _read_to_end(connection)).endswith(BODY)
+        with capture_logs() as logs:
+            stranger = await network.connect(ADDRESS)
+            stranger.send([b"GET /metrics HTTP/1.1\r\n\r\n"])
+            await _read_to_end(stranger)
+        assert [each["event"] for each in logs] == ["handshake_refused"]
