@@ -4,6 +4,7 @@ The Streaming Controller records the requests that SPUs forward to it, so an SPU
 itself. Values are never recorded, because some are secrets.
 """
 
+import json
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
@@ -155,7 +156,20 @@ def _offsets(request: Any, _: Any) -> Outcomes:
 
 
 def _written_object(request: Any, response: Any) -> Outcomes:
-    return [(f"OBJECT:{request.kind}", response.error_code)]
+    return [(f"OBJECT:{request.kind}{_name_in(request.document)}", response.error_code)]
+
+
+def _name_in(document: str) -> str:
+    """Returns the name or id in the document of an object; nothing else of the document is recorded."""
+    try:
+        fields = json.loads(document)
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(fields, dict):
+        return ""
+    spec = fields.get("spec")
+    name = fields.get("name", spec.get("spuId") if isinstance(spec, dict) else fields.get("spuId"))
+    return f"/{name}" if isinstance(name, str | int) else ""
 
 
 def _deleted_object(request: Any, response: Any) -> Outcomes:

@@ -157,6 +157,19 @@ CASES: Sequence[tuple[int, Any, Any, list[tuple[str, int]]]] = [
     (ApiKey.DELETE_GROUPS, delete_groups.DeleteGroupsRequest(["g"]), None, [("GROUP:g", 0)]),
     (ApiKey.OFFSET_DELETE, offset_delete.OffsetDeleteRequest("g"), None, [("GROUP:g", 0)]),
     (InternalApiKey.CREATE_OBJECT, CreateObjectRequest("spu", "{}"), CreateObjectResponse(), [("OBJECT:spu", 0)]),
+    (InternalApiKey.CREATE_OBJECT, CreateObjectRequest("spu", "["), CreateObjectResponse(2), [("OBJECT:spu", 2)]),
+    (
+        InternalApiKey.CREATE_OBJECT,
+        CreateObjectRequest("spu", '{"spec": {"spuId": 7, "configs": {"a": "secret"}}}'),
+        CreateObjectResponse(),
+        [("OBJECT:spu/7", 0)],
+    ),
+    (
+        InternalApiKey.UPDATE_OBJECT,
+        CreateObjectRequest("topic", '{"name": "orders"}'),
+        CreateObjectResponse(),
+        [("OBJECT:topic/orders", 0)],
+    ),
     (
         InternalApiKey.DELETE_OBJECT,
         DeleteObjectRequest("spu", "7"),
