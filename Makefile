@@ -10,7 +10,7 @@ STAMP := .venv/.installed
 # Compiled files are always kept, because compiling them again in each process takes longer than most tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install up check test test-newest-spark first-day simulate fuzz soak bench bench-triggers bench-spark bench-growth \
+.PHONY: install up check test test-newest-spark first-day simulate histories fuzz soak bench bench-triggers bench-spark bench-growth \
 	docs format clean
 
 $(RUNS): pyproject.toml
@@ -74,6 +74,12 @@ simulate: install
 		--replicas $(REPLICAS) $(if $(GROUPS),--groups) $(if $(TRIGGERS),--triggers) $(if $(TRANSACTIONS),--transactions) \
 		$(if $(SMALL_TURNS),--small-turns) \
 		$(if $(FAULTS),--faults $(FAULTS)) $(if $(VERBOSE),--verbose)
+
+# What clients saw of simulated transactions, checked by Adya (`cargo install adya --no-default-features`).
+CHECKER ?= adya
+histories: install
+	PYTHONPATH=tests $(BIN)/python -m simulation.transactions.external_check --checker $(CHECKER) --seeds $(SEEDS) \
+		--first-seed $(FIRST_SEED) --policy $(POLICY)
 
 # Mutated requests, headers, frames and batches: docs/security.md. A failure is an input that finds a bug.
 INPUTS ?= 1000000
