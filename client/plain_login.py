@@ -1,7 +1,7 @@
 """Logs in to a broker with SASL/PLAIN, if the broker asks for it: a user, and an access key as the password.
 
-The access key leaves this process only after the broker has said that it takes PLAIN. Brokers of Tailrace ask for no
-key. Neither do listeners of Apache Kafka without SASL, although these list the API.
+The access key leaves this process only after the broker has said that it takes PLAIN. Listeners without SASL ask for no
+key, although they list the API.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ def _api(key: ApiKey, version: int) -> Api:
 LOGIN_APIS: Mapping[int, Api] = table_of(
     _api(ApiKey.SASL_HANDSHAKE, _HANDSHAKE_VERSION), _api(ApiKey.SASL_AUTHENTICATE, _AUTHENTICATE_VERSION)
 )
-"""The APIs of a login, in the versions that are used. No server of ours answers them."""
+"""The APIs of a login, in the versions that are used."""
 
 
 class Credentials(Struct, frozen=True):

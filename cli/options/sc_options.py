@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from tailrace.cli.output.printing import for_encoding, plain
 from tailrace.cli.output.watch import WATCH_SECONDS, Seen, watch_seconds
+from tailrace.client.client_network import secured
 from tailrace.client.sc_client import SC, SC_OR_BROKERS, Document, ScClient
 from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
@@ -35,7 +36,7 @@ from tailrace.runtime.settings import SettingsError
 from tailrace.runtime.settings_sources import BOOTSTRAP_VARIABLE, SC_VARIABLE
 from tailrace.runtime.wall_clock import SystemClock, WallClock
 
-from .client_config import client_config_option, secured
+from .client_config import client_config_option
 from .document_files import DocumentError, read_documents
 from .server_choice import SC_DEFAULT, Answerer, ServerChoice, ServerChoiceError, choose_servers
 

@@ -15,9 +15,11 @@ from math import inf
 import trio
 from msgspec import Struct
 
+from tailrace.cli.options.client_config import client_config_option
 from tailrace.cli.options.sc_options import DONE, REFUSED, UNREACHABLE, WRONG_USAGE, UsageError, say
 from tailrace.cli.output.printing import duration_text, for_encoding
 from tailrace.cli.output.tables import table
+from tailrace.client.client_network import client_seams
 from tailrace.client.sc_client import Document
 from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
@@ -35,7 +37,6 @@ from tailrace.runtime.files import Files
 from tailrace.runtime.logs import get_logger
 from tailrace.runtime.network import Address, Network
 from tailrace.runtime.process import Stop, run_stoppable
-from tailrace.runtime.seams import real_seams
 from tailrace.runtime.settings import SettingsError, parse_address
 from tailrace.runtime.wall_clock import WallClock
 
@@ -69,6 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         f"{PLACEHOLDER} stands for the name of the directory.",
     )
     add_bootstrap(parser)
+    client_config_option(parser)
     parser.add_argument("--follow", action="store_true", help="Go on until the command is stopped.")
     parser.add_argument("--metrics", metavar="HOST:PORT", help="With --follow: address to listen on for Prometheus.")
     add_output(parser)
@@ -76,7 +78,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command and returns its exit status."""
-    seams = real_seams(send_buffer_bytes=0, waits_awake=False)
+    try:
+        seams = client_seams(arguments.client_config)
+    except SettingsError as error:
+        say(_NAME, str(error))
+        return WRONG_USAGE
     try:
         return trio.run(partial(execute, arguments, seams.network, seams.files, seams.wall_clock))
     except BaseExceptionGroup as group:

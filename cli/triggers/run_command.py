@@ -9,13 +9,14 @@ import os
 from collections.abc import Mapping
 from functools import partial
 
+from tailrace.cli.options.client_config import client_config_option
 from tailrace.cli.options.sc_options import DONE, REFUSED, UNREACHABLE, WRONG_USAGE, UsageError, say
 from tailrace.cli.options.server_choice import SC_DEFAULT
+from tailrace.client.client_network import client_seams
 from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.runtime import logs
 from tailrace.runtime.network import CannotListenError
 from tailrace.runtime.process import allow_many_files, serve_until_stopped
-from tailrace.runtime.seams import real_seams
 from tailrace.runtime.settings import SettingsError
 from tailrace.runtime.settings_sources import SC_VARIABLE
 from tailrace.trigger.config.trigger_settings import TriggerConfigError
@@ -59,6 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log-format", choices=logs.FORMATS, help="Format of the log (default: text on a terminal, otherwise json)."
     )
+    client_config_option(parser)
     add_engine(parser)
     add_settings(parser)
 
@@ -77,7 +79,11 @@ def run(arguments: argparse.Namespace) -> int:
         return WRONG_USAGE
     logs.configure(settings.log_level, json=settings.log_json)
     allow_many_files()
-    seams = real_seams(send_buffer_bytes=0, waits_awake=False)
+    try:
+        seams = client_seams(arguments.client_config)
+    except SettingsError as error:
+        say(_NAME, str(error))
+        return WRONG_USAGE
     expected = (RefusedError, UnreachableError, UsageError, TriggerConfigError, WorkerPoolError, CannotListenError)
     refused = serve_until_stopped(partial(serve_replica, settings, seams), expected)
     if refused is None:

@@ -5,10 +5,10 @@ from contextlib import closing
 
 import trio
 
+from tailrace.client.client_network import client_seams
 from tailrace.client.sc_client import ScClient
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.network import Address, Network
-from tailrace.runtime.seams import real_seams
 
 from .copy_finding import Expected
 
@@ -33,6 +33,6 @@ def ask_expected(addresses: Sequence[Address]) -> Expected:
             return await expected_by(client)
 
     try:
-        return trio.run(ask, real_seams(send_buffer_bytes=0, waits_awake=False).network)
+        return trio.run(ask, client_seams().network)
     except BaseExceptionGroup as group:
         raise first_error(group) from None

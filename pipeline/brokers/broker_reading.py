@@ -11,6 +11,7 @@ from uuid import UUID
 import trio
 from msgspec import Struct
 
+from tailrace.client.client_network import client_network
 from tailrace.client.log_facts import Partition, by_topic
 from tailrace.client.server_connection import RefusedError, UnreachableError, error_name, refusal, unless_refused
 from tailrace.client.spu_client import BOOTSTRAP, PASSING, SILENCE_SECONDS_MAX, SpuClient
@@ -23,7 +24,7 @@ from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, Fetch
 from tailrace.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tailrace.runtime.backoff import spread_pause_seconds
 from tailrace.runtime.chance import Chance, RandomChance
-from tailrace.runtime.network import Network, TcpNetwork
+from tailrace.runtime.network import Network
 from tailrace.runtime.settings import SettingsError, parse_address
 
 from .aborted_batches import read_fetched
@@ -161,7 +162,7 @@ def each_piece(brokers: Sequence[str], wanted: BrokerRange, handle: Callable[[Lo
 
 
 async def _each_piece(brokers: Sequence[str], wanted: BrokerRange, handle: Callable[[LogPiece], None]) -> None:
-    client = BrokerClient(TcpNetwork(send_buffer_bytes=0), brokers, RandomChance())
+    client = BrokerClient(client_network(waits_awake=True), brokers, RandomChance())
     try:
         async with aclosing(client.pieces(wanted)) as pieces:
             async for piece in pieces:

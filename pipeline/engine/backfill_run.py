@@ -13,6 +13,7 @@ import trio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tailrace.client.client_network import client_seams
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
 from tailrace.pipeline.jobs.job_progress import Report
 from tailrace.pipeline.jobs.task_running import run_tasks
@@ -20,7 +21,6 @@ from tailrace.runtime import logs
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.network import Address
-from tailrace.runtime.seams import real_seams
 from tailrace.trigger.config.trigger_config import TriggerConfig
 from tailrace.trigger.functions.function_source import FunctionSource, with_snapshot
 from tailrace.trigger.replica.replica_setup import ReplicaServers
@@ -213,7 +213,7 @@ def _same(one: str, other: str) -> bool:
 
 def _rest_of(task: BackfillTask) -> BackfillTask:
     """Returns the task with the chunks that are not done. Raises JobError and ManifestError."""
-    seams = real_seams(send_buffer_bytes=0, waits_awake=False)
+    seams = client_seams()
     if task.output_archive is not None:
         position = OutputArchive(task, seams.chance, seams.wall_clock).position()
     else:
@@ -224,7 +224,7 @@ def _rest_of(task: BackfillTask) -> BackfillTask:
 
 def _brokers(servers: ReplicaServers, config: TriggerConfig) -> tuple[Address, ...]:
     """Asks for the addresses of all brokers. Raises RefusedError and UnreachableError."""
-    network = real_seams(send_buffer_bytes=0, waits_awake=False).network
+    network = client_seams().network
 
     async def ask() -> tuple[Address, ...]:
         with closing(servers.spu_client(network, config)) as spus:

@@ -6,10 +6,11 @@ from functools import partial
 import trio
 from msgspec.structs import replace
 
+from tailrace.client.client_network import client_seams
 from tailrace.pipeline.archive.manifest.archive_manifest import Chunk
 from tailrace.runtime import logs
 from tailrace.runtime.error_groups import first_error
-from tailrace.runtime.seams import Seams, real_seams
+from tailrace.runtime.seams import Seams
 from tailrace.trigger.pool.worker_pool import WorkerPoolError
 from tailrace.trigger.replica.line_runner import Sender
 from tailrace.trigger.replica.replica_metrics import ReplicaMetrics
@@ -28,7 +29,7 @@ from .row_batches import batches_of
 def backfill_partition(task: BackfillTask) -> list[RangeResult]:
     """Handles what is left of a partition, and returns what became of each chunk."""
     logs.configure(task.work.log_level, json=task.work.log_json)
-    seams = real_seams(send_buffer_bytes=0, waits_awake=False)
+    seams = client_seams()
     shard = Shard(task.id.topic, task.partition)
     try:
         return trio.run(partial(handle_partition, task, shard, seams))

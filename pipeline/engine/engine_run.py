@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tailrace.client.client_network import client_seams
 from tailrace.pipeline.jobs.job_errors import JobError, reason_of_job
 from tailrace.pipeline.jobs.job_progress import Report
 from tailrace.pipeline.jobs.shipped_code import ship_once
@@ -23,7 +24,7 @@ from tailrace.pipeline.jobs.spark_session import is_connect
 from tailrace.runtime import logs
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Address
-from tailrace.runtime.seams import Seams, real_seams
+from tailrace.runtime.seams import Seams
 from tailrace.trigger.config.trigger_config import TriggerConfig
 from tailrace.trigger.functions.function_source import FunctionSource, with_snapshot
 from tailrace.trigger.replica.replica_setup import ReplicaServers
@@ -148,7 +149,7 @@ class EngineRun:
         Raises OwnershipError, RefusedError and UnreachableError.
         """
         logger = logs.get_logger().bind(trigger=self._config.name, replica=self._settings.member_id)
-        seams = real_seams(send_buffer_bytes=0, waits_awake=False)
+        seams = client_seams()
         ownership = self._ownership = ShardOwnership(
             self._config, self._settings.servers, self._settings.member_id, seams, logger, self._beside(seams, logger)
         )

@@ -12,6 +12,7 @@ from math import inf
 import trio
 from msgspec import Struct
 
+from tailrace.client.client_network import client_seams
 from tailrace.client.plain_login import Credentials
 from tailrace.client.record_producer import RecordProducer
 from tailrace.client.server_connection import RefusedError, UnreachableError, reason_of
@@ -22,7 +23,7 @@ from tailrace.runtime.embedded.side_loop import BlockingCalls
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Address
-from tailrace.runtime.seams import Seams, real_seams
+from tailrace.runtime.seams import Seams
 from tailrace.trigger.config.trigger_config import TriggerConfig
 from tailrace.trigger.pool.worker_pool import WorkerPool, WorkerPoolError
 from tailrace.trigger.pool.workers import Workers
@@ -63,7 +64,7 @@ class RangeParts(Struct, frozen=True):
 def handle_now(work: RangeWork, number: int, first: int, rows: Iterable[SparkRow]) -> RangeResult:
     """Handles the rows of one shard, which begin at the offset `first`, and returns what became of them."""
     logs.configure(work.log_level, json=work.log_json)
-    seams = real_seams(send_buffer_bytes=0, waits_awake=False)
+    seams = client_seams()
     try:
         return trio.run(partial(handle_range, work, Shard(work.config.topic, number), first, rows, seams))
     except BaseExceptionGroup as group:

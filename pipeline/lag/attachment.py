@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from tailrace.client.client_network import client_network
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.pipeline.jobs.broker_addresses import chosen_brokers, parse_brokers
 from tailrace.runtime.embedded.side_loop import BlockingCalls, SideLoop
 from tailrace.runtime.logs import FilteringBoundLogger, library_logger
-from tailrace.runtime.network import Address, Listener, Network, TcpNetwork
+from tailrace.runtime.network import Address, Listener, Network
 from tailrace.runtime.settings import parse_address
 from tailrace.runtime.wall_clock import SystemClock
 from tailrace.server.health import Readiness
@@ -100,7 +101,7 @@ def attach(
     brokers = chosen_brokers(bootstrap)
     listen = None if metrics is None else parse_address(metrics, "metrics")
     logger = library_logger(LOGGER)
-    network = TcpNetwork(send_buffer_bytes=0, waits_awake=False)
+    network = client_network()
     heard = Heard()
     keeper = LagKeeper(
         _look_at(SparkQueries(spark, heard)),

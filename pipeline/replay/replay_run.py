@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import trio
 from msgspec import Struct
 
+from tailrace.client.client_network import client_network
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.pipeline.archive.manifest.rollup_sums import rollup_text
 from tailrace.pipeline.archive.stores.archive_folder import StoreOf
@@ -20,7 +21,7 @@ from tailrace.pipeline.jobs.spark_session import cores_of
 from tailrace.pipeline.jobs.task_running import run_tasks
 from tailrace.protocol.batches.compression import Compression
 from tailrace.runtime.error_groups import first_error
-from tailrace.runtime.network import Address, TcpNetwork
+from tailrace.runtime.network import Address
 from tailrace.runtime.wall_clock import SystemClock, utc_ms
 
 from .map_parts import last_state, read_document, write_document
@@ -346,7 +347,7 @@ class _Run:
         """Asks the brokers of the target. Raises RefusedError and UnreachableError."""
 
         async def ask() -> T:
-            with closing(SpuClient(TcpNetwork(0, waits_awake=False), self._brokers, BOOTSTRAP)) as spus:
+            with closing(SpuClient(client_network(), self._brokers, BOOTSTRAP)) as spus:
                 return await question(TargetClient(spus))
 
         try:

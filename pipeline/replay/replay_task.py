@@ -8,6 +8,7 @@ from contextlib import closing
 import trio
 from msgspec import Struct
 
+from tailrace.client.client_network import client_network
 from tailrace.client.log_client import LogClient, ProducerName
 from tailrace.client.log_facts import Partition
 from tailrace.client.server_connection import RefusedError, UnreachableError
@@ -15,7 +16,7 @@ from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.protocol.batches.compression import Compression
 from tailrace.protocol.batches.records import NO_TIMESTAMP
 from tailrace.runtime.error_groups import first_error
-from tailrace.runtime.network import Address, TcpNetwork
+from tailrace.runtime.network import Address
 from tailrace.runtime.settings import parse_address
 from tailrace.runtime.wall_clock import SystemClock
 
@@ -155,7 +156,7 @@ async def _send_partition(task: ReplayTask, wanted: PartitionTask, outcomes: lis
         outcomes.append(PartitionOutcome(extent.partition, writer.state, 0, 0))
         return
     # Each partition has its own connections, so that a slow leader delays no other partition.
-    client = SpuClient(TcpNetwork(send_buffer_bytes=0, waits_awake=False), addresses(task.bootstrap), BOOTSTRAP)
+    client = SpuClient(client_network(), addresses(task.bootstrap), BOOTSTRAP)
     with closing(client):
         replay = PartitionReplay(
             TargetLog(

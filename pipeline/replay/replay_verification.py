@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import trio
 from msgspec import Struct
 
+from tailrace.client.client_network import client_network
 from tailrace.client.log_client import LogClient, ProducerName
 from tailrace.client.log_facts import Partition
 from tailrace.client.server_connection import RefusedError, UnreachableError
@@ -17,7 +18,6 @@ from tailrace.pipeline.jobs.job_results import JobResult
 from tailrace.pipeline.jobs.task_running import run_tasks
 from tailrace.protocol.batches.compression import Compression
 from tailrace.protocol.batches.records import Record
-from tailrace.runtime.network import TcpNetwork
 
 from .map_parts import last_state, partition_ranges, read_document
 from .offset_map import PartState
@@ -107,7 +107,7 @@ async def _verify_partition(task: _VerifyTask) -> PartitionProof:
     number = task.extent.partition
     state = last_state(task.directory, number) or PartState(task.extent.position)
     proof = ReplayProof(number, state, partition_ranges(task.directory, number), _hashes)
-    spus = SpuClient(TcpNetwork(send_buffer_bytes=0, waits_awake=False), addresses(task.bootstrap), BOOTSTRAP)
+    spus = SpuClient(client_network(), addresses(task.bootstrap), BOOTSTRAP)
     with closing(spus):
         partition = Partition(task.topic, number)
         target = TargetLog(LogClient(spus), partition, ProducerName(*task.producer), Compression.NONE)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import trio
 
 from tailrace.client.admin_client import TOPIC_RESOURCE, AdminClient, ConfigResource
+from tailrace.client.client_network import client_network
 from tailrace.client.server_connection import unless_refused
 from tailrace.pipeline.archive.chunks.chunk_writing import ChunkTarget
 from tailrace.pipeline.archive.manifest.archive_layout import DATA
@@ -24,7 +25,6 @@ from tailrace.pipeline.jobs.job_results import JobResult
 from tailrace.pipeline.jobs.task_running import run_tasks
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.embedded.plain_files import files_below
-from tailrace.runtime.network import TcpNetwork
 
 from .archive_proof import ChunkProof, PartitionProof, prove_partition, verdict
 from .chunk_tasks import CheckTask, ChunkLog, check_chunks, plan_checks
@@ -186,7 +186,7 @@ class Logs:
 
 
 async def _asked(brokers: Sequence[str], ask: Callable[[BrokerClient], Awaitable[T]]) -> T:
-    client = BrokerClient(TcpNetwork(send_buffer_bytes=0), brokers, RandomChance())
+    client = BrokerClient(client_network(waits_awake=True), brokers, RandomChance())
     try:
         return await ask(client)
     finally:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import trio
 
+from tailrace.client.client_network import client_network
 from tailrace.client.log_facts import Partition
 from tailrace.pipeline.archive.chunks.chunk_writing import ChunkTarget
 from tailrace.pipeline.archive.manifest.archive_manifest import CHUNK_BYTES
@@ -17,7 +18,6 @@ from tailrace.pipeline.segments.range_groups import grouped
 from tailrace.pipeline.segments.segment_options import OptionError, read_options
 from tailrace.pipeline.segments.segment_reading import SegmentError
 from tailrace.runtime.chance import RandomChance
-from tailrace.runtime.network import TcpNetwork
 
 from .archive_planning import EARLIEST, LATEST, LogExtent, When, ranges_between
 from .chunk_reading import ArchiveTask
@@ -56,7 +56,7 @@ class BrokerSource:
         return trio.run(self._look, topics, begin, until_ms)
 
     async def _look(self, topics: Sequence[str] | None, begin: When, until_ms: int | None) -> list[LogExtent]:
-        client = BrokerClient(TcpNetwork(send_buffer_bytes=0), self._brokers, RandomChance())
+        client = BrokerClient(client_network(waits_awake=True), self._brokers, RandomChance())
         try:
             return await extents_at(client, topics, begin, until_ms)
         finally:

@@ -77,7 +77,7 @@ def test_cve_2025_27817_keys_that_a_token_names_are_not_read() -> None:
     [
         {"iss": None}, {"iss": "https://other.example"},
         {"aud": None}, {"aud": "another"}, {"aud": []}, {"aud": 7},
-        {"exp": None}, {"exp": NOW - 31}, {"exp": "soon"}, {"exp": True}, {"exp": 1e300},
+        {"exp": None}, {"exp": NOW - 31, "iat": NOW - 60}, {"exp": "soon"}, {"exp": True}, {"exp": 1e300},
         {"iat": None}, {"iat": NOW + 31}, {"iat": NOW + 3601, "exp": NOW + 3600},
         {"nbf": NOW + 31},
         {"sub": None}, {"sub": ""}, {"sub": " "}, {"sub": 7},

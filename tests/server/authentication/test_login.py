@@ -230,6 +230,7 @@ async def test_bytes_that_are_no_request_or_token_close_only_their_connection(
 
 async def test_a_request_before_the_login_has_a_limit_of_its_own(autojump_clock: MockClock) -> None:
     server = SaslServer(sasl_server_max_receive_size="1024")
+    began = trio.current_time()
     for size in (1024 + 1, 2**31 - 1):
         async with server.connected() as client:
             await client.wire.send(size.to_bytes(4, "big"))
@@ -238,6 +239,7 @@ async def test_a_request_before_the_login_has_a_limit_of_its_own(autojump_clock:
         await client.shake("PLAIN")
         await client.wire.send((2000).to_bytes(4, "big"))
         assert await client.is_closed()
+    assert trio.current_time() - began < 1, "the server does not wait for the rest"
     async with server.connected() as client:
         assert (await client.log_in(plain(), "PLAIN")).error_code == 0
         await client.wire.send((2000).to_bytes(4, "big") + bytes(10))
