@@ -11,7 +11,7 @@ STAMP := .venv/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: install up check test test-newest-spark first-day simulate histories fuzz soak bench bench-triggers bench-spark bench-growth \
-	docs format clean
+	bench-hostile docs format clean
 
 $(RUNS): pyproject.toml
 	@echo "Installing Tailrace and what it needs into .venv"
@@ -119,6 +119,10 @@ bench-spark: install
 # How the time and the memory of the jobs on Spark grow; BENCH="--megabytes 200 2000 20000" needs 50 GB of disk.
 bench-growth: install
 	PYTHONPATH=compat_tests:tests $(BIN)/python bench/spark/growth.py $(BENCH)
+
+# A well-behaved client beside each attack; BENCH="--only huge_array" runs less of it.
+bench-hostile: install
+	PYTHONPATH=compat_tests $(BIN)/python bench/hostile/run.py $(BENCH)
 
 # The parts of docs/ that are written from the code.
 docs: install

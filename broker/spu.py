@@ -287,6 +287,10 @@ class Spu:
             return None
         return Route(decoder(api.request, api_version), self._handler(api_key), self._shortcut(api_key, api_version))
 
+    def partition_count(self) -> int:
+        """Returns how many partitions the cluster has."""
+        return self.cluster.partition_count()
+
     def _handler(self, api_key: int) -> Callable[[RequestContext, Any], Reply]:
         if api_key in shared_handlers.SHARED:
             return partial(shared_handlers.load(api_key), self)

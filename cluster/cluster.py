@@ -55,6 +55,10 @@ class Cluster:
         """Returns the topic of an id, if it exists."""
         return self._topics_by_id.get(topic_id)
 
+    def partition_count(self) -> int:
+        """Counts the partitions of all topics."""
+        return sum(len(topic.partitions) for topic in self._topics.values())
+
     def partition(self, topic: str | TopicId, partition: int) -> PartitionSpec | None:
         """Returns a partition of the topic with a name or id, if it exists."""
         spec = self._topics.get(topic) if isinstance(topic, str) else self._topics_by_id.get(topic)

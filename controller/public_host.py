@@ -94,6 +94,10 @@ class PublicHost:
             return None
         return Route(decoder(api.request, api_version), self._handle(api_key))
 
+    def partition_count(self) -> int:
+        """Returns how many partitions the cluster has."""
+        return self.cluster.partition_count()
+
     def end_turn(self) -> None:
         """Does nothing, since no request waits for what others append."""
 

@@ -174,3 +174,7 @@ class KafkaError(Exception):
 
 class RemoteProtocolError(Exception):
     """The peer broke the protocol, so that its connection is closed."""
+
+
+class TooManyElementsError(RemoteProtocolError):
+    """The arrays of a message have more elements together than its reader allows."""

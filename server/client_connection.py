@@ -18,7 +18,7 @@ import trio
 
 from tailrace.cluster.advertised_addresses import ConnectedListener
 from tailrace.protocol.apis import Api, ApiKey
-from tailrace.protocol.codec.compile import Decoder, decode
+from tailrace.protocol.codec.compile import Decoder, decode, step_decoder
 from tailrace.protocol.codec.headers import (
     ResponseEncoder,
     read_request_header,
@@ -27,7 +27,7 @@ from tailrace.protocol.codec.headers import (
     response_with_body,
 )
 from tailrace.protocol.codec.primitives import Part
-from tailrace.protocol.error_codes import RemoteProtocolError
+from tailrace.protocol.error_codes import RemoteProtocolError, TooManyElementsError
 from tailrace.protocol.foreign_protocols import HTTP, TLS, ForeignProtocolError
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.files import UnreadableError
@@ -35,6 +35,8 @@ from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Connection, send_all
 from tailrace.server.handlers import api_versions
 
+from .fairness.crowd import BUSY_STAYS_SECONDS, BUSY_TURN_SECONDS_MAX, Crowd
+from .fairness.large_requests import ELEMENTS_AT_ONCE, LargeRequests, elements_max
 from .foreign_clients import ForeignClients
 from .http_responses import http_response
 from .inbox import Inbox
@@ -175,6 +177,9 @@ class Dispatcher(Protocol):
     def route(self, api_key: int, api_version: int) -> Route | None:
         """Returns how requests of this version are decoded and handled; None if this server does not support it."""
 
+    def partition_count(self) -> int:
+        """Returns how many partitions the cluster has, which says how large a request may have to be."""
+
     def end_turn(self) -> None:
         """Wakes the requests that wait for what the turn appended.
 
@@ -207,12 +212,14 @@ class ClientConnection:
         *,
         quotas: ServerQuotas,
         guarding: Guarding | None = None,
+        large_requests: LargeRequests | None = None,
     ) -> None:
         """Prepares to serve `connection`; `run` serves it.
 
         `apis` are the APIs that this server knows. A request of any other API breaks the protocol.
         `routes` caches the routes of the dispatcher. All connections of a server share the cache.
         `client` is what the listener knows of the client. `guarding` is None if every client may do everything.
+        `large_requests` are those of all connections of a server.
         """
         self._connection = connection
         self._listener = listener
@@ -221,6 +228,8 @@ class ClientConnection:
         self._routes = routes
         self._inbox = inbox
         self._memory = memory
+        self._large_requests = large_requests or LargeRequests(Crowd())
+        self._crowd = self._large_requests.crowd
         self._metrics = metrics
         self._foreign_clients = foreign_clients
         self._outbox = Outbox(metrics.sent_records)
@@ -264,6 +273,10 @@ class ClientConnection:
         """Why the connection is closed; None while it is open."""
         self._finishing = False
         """Whether no further request is handled."""
+        self._turn_ends: float | None = None
+        """When the turn ends even if more requests wait; None unless the connection is busy."""
+        self._busy_until = -math.inf
+        """Until when the connection stands in line with other busy ones."""
         self._serving = trio.CancelScope()
         if self._login is not None:
             self._serving.deadline = trio.current_time() + LOGIN_SECONDS_MAX
@@ -332,6 +345,10 @@ class ClientConnection:
             if self._nursery is not None:
                 self._nursery.cancel_scope.cancel()
 
+    def begin_in_line(self) -> None:
+        """Lets the connection stand in line with busy ones for its first turn, because nothing is known of it yet."""
+        self._busy_until = math.inf
+
     def finish(self) -> None:
         """Stops handling requests; `run` ends when the client has received the responses that exist."""
         self._finishing = True
@@ -370,6 +387,8 @@ class ClientConnection:
                 self._room_made = None
             if self._throttle.is_muted:
                 await self._stay_muted()
+            elif self._now() < self._busy_until:
+                await self._take_turn_in_crowd()
             elif self._inbox.has_request:
                 await trio.lowlevel.checkpoint()  # the last turn reached its limit: other clients go first
                 try:
@@ -405,6 +424,31 @@ class ClientConnection:
                     self._receive(MUTED_BYTES_MAX)
                     self._inbox.end_turn()
 
+    async def _take_turn_in_crowd(self) -> None:
+        """Stands in line with other busy connections, and takes one turn."""
+        if not self._inbox.has_request:
+            await self._memory.reserve(self, self._inbox.incomplete_bytes)
+            self._only_reads = True
+            await self._connection.wait_readable()
+            self._only_reads = False
+        await self._crowd.enter(is_new=self._busy_until == math.inf)
+        try:
+            began = self._now()
+            self._turn_ends = began + BUSY_TURN_SECONDS_MAX
+            if self._inbox.has_request or self._receive():
+                try:
+                    self._take_turn()
+                finally:
+                    self._dispatcher.end_turn()
+            now = self._now()
+            if self._inbox.has_request or now - began >= self._crowd.busy_seconds:
+                self._busy_until = now + BUSY_STAYS_SECONDS
+            elif self._busy_until == math.inf:
+                self._busy_until = now  # the first turn was short
+        finally:
+            self._turn_ends = None
+            self._crowd.leave()
+
     def _respond(self, context: RequestContext, message: object) -> None:
         """Responds with the result of rare work."""
         if isinstance(message, EncodedBody) and (context.meter is not None or context.amend is not None):
@@ -437,6 +481,7 @@ class ClientConnection:
             return False
         turns = 0
         has_arrived = self._receive()
+        began = self._now()
         while has_arrived:
             self._take_turn()
             if self._awaited is not None or self._closing is not None or self._finishing or not self._has_room():
@@ -451,6 +496,10 @@ class ClientConnection:
             has_arrived = turns < TURNS_IN_A_ROW_MAX and self._may_have_more() and self._receive_more()
             if has_arrived:
                 self._dispatcher.end_turn()
+        now = self._now()
+        if now - began >= self._crowd.busy_seconds:
+            self._busy_until = now + BUSY_STAYS_SECONDS
+            return False
         return not self._at_end
 
     def _receive(self, bytes_max: int | None = None) -> bool:
@@ -514,8 +563,11 @@ class ClientConnection:
         if self._guarding is not None and self._guarding.version != self._permissions:
             self._permissions = self._guarding.version
             self._shortcuts.clear()
+        ends = self._turn_ends
         try:
             while self._handled < REQUESTS_PER_TURN and outbox.held_bytes < HELD_BYTES_MAX:
+                if ends is not None and self._handled and self._now() >= ends:
+                    break
                 frame = inbox.next_request()
                 if frame is None:
                     if self._gather():
@@ -606,12 +658,21 @@ class ClientConnection:
             measured = self._throttle.measure(self._apis[api_key], api_version, client_id, len(frame), encode)
             if measured is not None:
                 return self._handle_measured(
-                    measured, handle, decode(frame, position), api_key, api_version, correlation_id, client_id
+                    measured,
+                    handle,
+                    self._decode_whole(decode, frame, position, api_key),
+                    api_key,
+                    api_version,
+                    correlation_id,
+                    client_id,
                 )
         if new_shortcut is not None and (api_key, api_version) not in self._shortcuts:
             self._shortcuts[api_key, api_version] = new_shortcut(self._may_produce)
         context = self._expect(api_key, api_version, correlation_id, client_id, encode)
-        request, _ = decode(frame, position)
+        try:
+            request, _ = decode(frame, position, ELEMENTS_AT_ONCE)
+        except TooManyElementsError:
+            return context, self._handle_large(context, handle, bytes(frame[position:]))
         reply = handle(context, request)
         if reply is None:
             return None
@@ -658,6 +719,23 @@ class ClientConnection:
         if context.parts is not None and not context.parts:
             measured.end_without_response()
         return None
+
+    def _decode_whole(self, decode: Decoder, frame: memoryview, position: int, api_key: int) -> tuple[Any, int]:
+        """Decodes a request of a client with quotas, which limit how often it can send a large one."""
+        try:
+            return decode(frame, position, ELEMENTS_AT_ONCE)
+        except TooManyElementsError:
+            return decode(frame, position, elements_max(api_key, self._dispatcher.partition_count()))
+
+    async def _handle_large(
+        self, context: RequestContext, handle: Callable[[RequestContext, Any], Reply], body: bytes
+    ) -> object:
+        """Decodes a request with many elements in steps, between which other clients are served, and handles it."""
+        api = self._apis[context.api_key]
+        limit = elements_max(context.api_key, self._dispatcher.partition_count())
+        steps = step_decoder(api.request, context.api_version)(memoryview(body), 0, limit)
+        reply = await self._large_requests.read_and_handle(steps, partial(handle, context))
+        return await reply if isinstance(reply, CoroutineType) else reply
 
     def _find_route(self, api_key: IntEnum, api_version: int) -> ResolvedRoute:
         route = self._dispatcher.route(api_key, api_version)

@@ -19,6 +19,8 @@ from tailrace.security.quotas.quota_rules import canonical_address
 
 from .client_connection import ClientConnection, Dispatcher, Guarding, ResolvedRoute
 from .client_origins import ClientOrigins
+from .fairness.crowd import Crowd
+from .fairness.large_requests import LargeRequests
 from .foreign_clients import ForeignClients
 from .inbox import Inbox, ReceiveBuffers
 from .listening import accept
@@ -80,6 +82,7 @@ class PublicServer:
         self._metrics = metrics
         self._logger = logger
         self._memory = RequestMemory(configs.settings.queued_request_bytes_max)
+        self._large_requests = LargeRequests(Crowd())
         self._buffers = ReceiveBuffers()
         self._foreign_clients = ForeignClients()
         self._security = security
@@ -253,7 +256,9 @@ class PublicServer:
             identity,
             quotas=self._quotas,
             guarding=self._guarding,
+            large_requests=self._large_requests,
         )
+        client.begin_in_line()
         self._connections.add(client)
         self._metrics.accepted_connections += 1
         self._metrics.open_connections += 1

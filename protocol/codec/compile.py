@@ -5,7 +5,7 @@ facts in its class. A compiled function (see `encoder_source` and `decoder_sourc
 that walks over the facts for each message.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import cache
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
@@ -28,6 +28,17 @@ class Decoder(Protocol):
         """
 
 
+Steps: TypeAlias = Generator[None, None, tuple[Any, int]]
+"""The steps of reading a message. The generator returns what a decoder returns."""
+
+
+class StepDecoder(Protocol):
+    """The type of a compiled function that reads a message in steps, for messages with very many elements."""
+
+    def __call__(self, view: memoryview, position: int, elements_max: int, /) -> Steps:
+        """Reads a message like a `Decoder`, but in steps."""
+
+
 def _compile_encoder(cls: type[Any], version: int) -> Encoder:
     encode: Encoder = encoder_source(message_layout(cls, version)).run(f"encode {cls.__name__} {version}")["encode"]
     return encode
@@ -38,8 +49,15 @@ def _compile_decoder(cls: type[Any], version: int) -> Decoder:
     return decode
 
 
+def _compile_step_decoder(cls: type[Any], version: int) -> StepDecoder:
+    source = decoder_source(message_layout(cls, version), in_steps=True)
+    decode: StepDecoder = source.run(f"decode {cls.__name__} {version} in steps")["decode"]
+    return decode
+
+
 _encoder = cast(Callable[[type[Any], int], Encoder], cache(_compile_encoder))
 _decoder = cast(Callable[[type[Any], int], Decoder], cache(_compile_decoder))
+_step_decoder = cast(Callable[[type[Any], int], StepDecoder], cache(_compile_step_decoder))
 
 
 def encoder(cls: type[Any], version: int) -> Encoder:
@@ -51,6 +69,11 @@ def encoder(cls: type[Any], version: int) -> Encoder:
 def decoder(cls: type[Any], version: int) -> Decoder:
     """Returns the function that reads a message of the class."""
     return _decoder(cls, version)
+
+
+def step_decoder(cls: type[Any], version: int) -> StepDecoder:
+    """Returns the function that reads a message of the class in steps."""
+    return _step_decoder(cls, version)
 
 
 def encode(message: object, version: int) -> list[Part]:

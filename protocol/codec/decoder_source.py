@@ -9,7 +9,7 @@ import struct
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from tailrace.protocol.error_codes import RemoteProtocolError
+from tailrace.protocol.error_codes import RemoteProtocolError, TooManyElementsError
 from tailrace.protocol.internal_apis import INTERNAL_KEY_MIN
 
 from .message_layout import FieldLayout, StructLayout
@@ -23,6 +23,10 @@ An element of one or two bytes on the wire can become an object of a hundred byt
 largest size would become gigabytes, and block all other clients meanwhile.
 """
 
+STEP_ELEMENTS = 128
+"""After how many elements of an array a decoder in steps yields; a power of two."""
+_TOO_MANY = "arrays have more elements than the message has bytes, or more than a request may have here"
+
 STRING_BYTES_MAX = 32_767
 """The longest string in a client's request. Versions with classic lengths cannot express a longer one, and a string
 that arrives in a newer version is sent to other clients in older versions."""
@@ -31,10 +35,15 @@ MALFORMED = (struct.error, IndexError, UnicodeDecodeError)
 """The exceptions inside a decoder that reads beyond the end, or text that is not UTF-8."""
 
 
-def decoder_source(layout: StructLayout) -> Source:
-    """Returns the source of `decode(view, p, elements_max) -> (message, p)`."""
+def decoder_source(layout: StructLayout, *, in_steps: bool = False) -> Source:
+    """Returns the source of `decode(view, p, elements_max) -> (message, p)`.
+
+    With `in_steps`, `decode` is a generator that returns this at its end. It yields after every few elements, so that
+    its caller can do other work.
+    """
     source = Source(
         RemoteProtocolError=RemoteProtocolError,
+        TooManyElementsError=TooManyElementsError,
         MALFORMED=MALFORMED,
         TOO_MANY_TAGS=TOO_MANY_TAGS,
         TOO_SHORT=TOO_SHORT,
@@ -42,10 +51,12 @@ def decoder_source(layout: StructLayout) -> Source:
         skip_tagged=skip_tagged,
         uuid_of=uuid_of,
     )
-    reader = _Reader(source, layout.flexible, bounds_strings=_is_from_client(layout.cls))
+    reader = _Reader(source, layout.flexible, bounds_strings=_is_from_client(layout.cls), in_steps=in_steps)
     with source.function(f"def decode(view, p, elements_max={ELEMENTS_MAX}):"):
         source.line("end = len(view)")
         source.line("left = end - p if end - p < elements_max else elements_max")
+        if in_steps:
+            source.line("yield")
         if layout.flexible:
             source.line(f"tags = {TAGS_MAX}")
         with source.block("try:"):
@@ -59,8 +70,9 @@ def decoder_source(layout: StructLayout) -> Source:
 class _Reader:
     """Writes the lines that read fields, with adjacent fields of fixed size in one call."""
 
-    def __init__(self, source: Source, flexible: bool, *, bounds_strings: bool) -> None:
+    def __init__(self, source: Source, flexible: bool, *, bounds_strings: bool, in_steps: bool) -> None:
         self._source = source
+        self._in_steps = in_steps
         self._flexible = flexible
         self._bounds_strings = bounds_strings
         self._codes: list[str] = []
@@ -205,7 +217,7 @@ class _Reader:
     def _elements(self, field: FieldLayout, length: str, target: str) -> None:
         self._source.line(f"left -= {length}")
         with self._source.block("if left < 0:"):
-            self._fail("arrays have more elements than the message has bytes, or more than any request may have")
+            self._source.line(f"raise TooManyElementsError({_TOO_MANY!r})")
         if isinstance(field.kind, str) and field.kind in FIXED and field.kind != "uuid":
             run = self._source.name("run", f"run {field.kind}", run_unpacker(FIXED[field.kind]))
             self._source.line(f"{target} = {run}(view, p, {length})")
@@ -214,6 +226,9 @@ class _Reader:
         self._source.line(f"{target} = []")
         with self._source.block(f"while {length}:"):  # cheaper than a range for the one or two elements of most arrays
             self._source.line(f"{length} -= 1")
+            if self._in_steps:
+                with self._source.block(f"if not {length} & {STEP_ELEMENTS - 1}:"):
+                    self._source.line("yield")
             if isinstance(field.kind, StructLayout):
                 element = self.struct(field.kind)
             else:

@@ -3,7 +3,7 @@
 - A client names topics by name or (v10 and later) by id, or none to get all of them. A topic is returned once.
 - If the client and `auto.create.topics.enable` allow it, a missing topic is created. As in Kafka, the response still
   has UNKNOWN_TOPIC_OR_PARTITION for it, and the topic comes when the client asks again. Unlike in Kafka, the topic is
-  ready by then, and a topic that cannot be created comes with the reason.
+  ready by then, and a topic that cannot be created comes with the reason. One request creates at most a hundred topics.
 - A topic that waits for SPUs gets INVALID_REPLICATION_FACTOR, and one whose replicas are impossible
   INVALID_REPLICA_ASSIGNMENT. Kafka refuses to create such topics. They are left out if the client asks for all topics.
 - An offline SPU leads nothing, and remains among the brokers for a while.
@@ -13,6 +13,7 @@
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import islice
 
 import trio
 
@@ -49,6 +50,8 @@ from tailrace.server.host import Host
 from tailrace.server.request_context import RequestContext
 
 NO_TOPICS_IS_ALL_UP_TO = 0
+CREATED_MAX = 100
+"""How many missing topics one request creates. A client asks again for the others, which it is told not to exist."""
 LISTENER_ERRORS_FROM = 6
 TOPIC_IDS_FROM = 12
 """The first version in which a topic may be named by id alone; v10 and v11 have the field, but need a name."""
@@ -74,7 +77,8 @@ def _to_create(host: Host, request: MetadataRequest) -> list[str]:
         return []
     names = dict.fromkeys(topic.name for topic in request.topics or () if topic.topic_id == NO_TOPIC_ID)
     there = (host.cluster.topics, host.cluster.waiting_topics, INTERNAL_TOPICS)
-    return [name for name in names if name and not any(name in each for each in there)]
+    missing = (name for name in names if name and not any(name in each for each in there))
+    return list(islice(missing, CREATED_MAX))
 
 
 async def _create_and_respond(

@@ -10,6 +10,7 @@ from typing import NoReturn
 import structlog
 import trio
 import trio.testing
+from quota_samples import server_quotas
 from simulation.network import connected_pair
 
 from tailrace.cluster.advertised_addresses import ConnectedListener
@@ -58,6 +59,9 @@ class _Server:
 
     def end_turn(self) -> None:
         pass
+
+    def partition_count(self) -> int:
+        return 1
 
     def on_unreadable(self, error: UnreadableError) -> None:
         raise AssertionError("no files are sent from here") from error
@@ -114,6 +118,7 @@ async def _send(data: bytes, metrics: ServerMetrics, memory: RequestMemory) -> N
         metrics,
         ForeignClients(),
         _LOGGER,
+        quotas=server_quotas(),
     )
     client.send([data[:_BUFFER_BYTES]])
     client.end_sending()

@@ -1,5 +1,6 @@
 """Tests a client's connection over a network in memory, with a scripted SPU: turns, order, bounds and endings."""
 
+import math
 import struct
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -20,6 +21,7 @@ from tailrace.protocol.codec.compile import decoder, encode_whole
 from tailrace.protocol.codec.headers import encode_response, read_request_kind
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tailrace.runtime.files import UnreadableError
 from tailrace.server.client_connection import (
     EARLY_RESPONSES,
@@ -36,6 +38,8 @@ from tailrace.server.client_connection import (
     NewShortcut,
     Route,
 )
+from tailrace.server.fairness.crowd import Crowd
+from tailrace.server.fairness.large_requests import ELEMENTS_AT_ONCE, ELEMENTS_EXPECTED, LargeRequests
 from tailrace.server.foreign_clients import ForeignClients
 from tailrace.server.inbox import Inbox, ReceiveBuffers
 from tailrace.server.request_context import EncodedBody, Reply, RequestContext
@@ -78,6 +82,9 @@ class _Script(Struct):
             self.turns.append(self._this_turn)
         self._this_turn = 0
 
+    def partition_count(self) -> int:
+        return 1
+
     def on_unreadable(self, error: UnreadableError) -> None:
         raise AssertionError("no files are sent from here") from error
 
@@ -109,6 +116,7 @@ async def _served(
     apis: Mapping[int, Api] = API_TABLE,
     called_by: Caller | None = None,
     quotas: ServerQuotas | None = None,
+    crowd: Crowd | None = None,
 ) -> AsyncIterator[_Served]:
     client_side, server_side = connected_pair(buffer_bytes=buffer_bytes)
     if called_by is not None:
@@ -127,6 +135,7 @@ async def _served(
         ForeignClients(),
         structlog.get_logger(),
         quotas=server_quotas() if quotas is None else quotas,
+        large_requests=LargeRequests(crowd or Crowd(busy_seconds=math.inf)),  # a slow machine makes nobody busy
     )
     ended = trio.Event()
 
@@ -868,3 +877,45 @@ async def test_a_client_with_a_quota_takes_no_shortcuts_and_others_do(autojump_c
             for _ in range(2):
                 await served.client.response()
             assert bool(taken) == is_taken
+
+
+class _MetadataScript(_Script):
+    """A scripted SPU that answers every request for metadata."""
+
+    def reply(self, context: RequestContext, request: object) -> Reply:
+        if not isinstance(request, MetadataRequest):
+            return _Script.reply(self, context, request)
+        self.asked.append(f"{len(request.topics or ())} topics")
+        return MetadataResponse(cluster_id="c")
+
+
+async def test_a_request_with_many_elements_is_read_in_steps_and_answered_in_order() -> None:
+    script = _MetadataScript()
+    async with _served(script) as served:
+        large = MetadataRequest([MetadataRequestTopic(name="t")] * (ELEMENTS_AT_ONCE + 1))
+        await served.client.send(served.client.encode(ApiKey.METADATA, 4, large) + served.ask("behind it"))
+        assert (await served.client.response()).cluster_id == "c"
+        assert (await served.client.response()).host == "behind it"
+        assert script.asked == [f"{ELEMENTS_AT_ONCE + 1} topics", "behind it"]
+
+
+async def test_a_request_with_more_elements_than_the_cluster_explains_closes_the_connection() -> None:
+    async with _served(_Script()) as served:
+        large = MetadataRequest([MetadataRequestTopic(name="")] * (ELEMENTS_EXPECTED + 1))
+        await served.client.send(served.client.encode(ApiKey.METADATA, 3, large))
+        assert await served.client.at_end()
+        assert served.metrics.refused_requests == 1
+
+
+async def test_a_connection_whose_work_takes_long_stands_in_line() -> None:
+    """Others that stand in line as well take their turns between two of its turns."""
+    crowd = Crowd(busy_seconds=0.0)  # everything takes long
+    script = _Script()
+    async with _served(script, crowd=crowd) as served:
+        await served.client.request(ApiKey.FIND_COORDINATOR, VERSION, FindCoordinatorRequest(key="first"))
+        await crowd.enter()
+        await served.client.send(served.ask("second"))
+        await trio.testing.wait_all_tasks_blocked()
+        assert script.asked == ["first"]
+        crowd.leave()
+        assert (await served.client.response()).host == "second"

@@ -65,6 +65,9 @@ class _Mirror:
     def end_turn(self) -> None:
         pass
 
+    def partition_count(self) -> int:
+        return 1
+
     def on_unreadable(self, error: UnreadableError) -> None:
         raise AssertionError("no files are sent from here") from error
 

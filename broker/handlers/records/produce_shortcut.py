@@ -28,7 +28,7 @@ from tailrace.protocol.batches.records import NO_TIMESTAMP
 from tailrace.protocol.codec.compile import decoder
 from tailrace.protocol.codec.headers import read_request_header, response_encoder
 from tailrace.protocol.codec.primitives import Buffer, uvarint
-from tailrace.protocol.error_codes import KafkaError, RemoteProtocolError
+from tailrace.protocol.error_codes import KafkaError, RemoteProtocolError, TooManyElementsError
 from tailrace.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -45,6 +45,8 @@ LEARNED_MAX = 64
 """How many requests of one connection are learned. A client that varies its requests more often gains nothing."""
 LEARNED_BYTES_MAX = 1024
 """The largest size of a learned request up to its records: it may have long names, or megabytes of unknown tags."""
+LEARNED_ELEMENTS_MAX = 2
+"""The number of elements of a learned request: one topic with one partition."""
 SIZES_MAX = 64
 """For how many request sizes each learned request remembers a pattern, to find requests to append together."""
 TOGETHER_MAX = 100
@@ -108,7 +110,10 @@ class ProduceShortcut:
     def _learn(self, frame: memoryview) -> None:
         """Learns a request, so that the next one like it is handled here. Raises RemoteProtocolError."""
         *_, client_id, position = read_request_header(frame)
-        request, _ = self._decode(frame, position)
+        try:
+            request, _ = self._decode(frame, position, LEARNED_ELEMENTS_MAX)
+        except TooManyElementsError:
+            return
         if request.acks not in (1, produce_steps.ACKS_ALL) or len(request.topic_data) != 1:
             return
         (topic,) = request.topic_data

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from message_samples import all_messages, all_requests, sample, versions_of
 
-from tailrace.protocol.codec.compile import decode, decoder, encode
-from tailrace.protocol.codec.decoder_source import ELEMENTS_MAX
+from tailrace.protocol.codec.compile import decode, decoder, encode, step_decoder
+from tailrace.protocol.codec.decoder_source import ELEMENTS_MAX, STEP_ELEMENTS
 from tailrace.protocol.codec.primitives import TAGS_MAX, uvarint
-from tailrace.protocol.error_codes import RemoteProtocolError
+from tailrace.protocol.error_codes import RemoteProtocolError, TooManyElementsError
 from tailrace.protocol.messages.fetch import FetchRequest
 from tailrace.protocol.messages.metadata import MetadataRequest
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -145,6 +145,34 @@ def test_a_large_message_of_small_elements_is_refused_before_it_becomes_objects(
         tracemalloc.stop()
     assert peak < 64 * 1024
     assert len(decode(MetadataRequest, 3, data, 0, topics).topics or ()) == topics
+
+
+@pytest.mark.parametrize("cls", all_requests(), ids=lambda cls: cls.__name__)
+def test_reading_in_steps_gives_the_same_message(cls: type[Any]) -> None:
+    random = Random(cls.__name__)
+    for version in versions_of(cls):
+        data = joined(sample(cls, version, random), version)
+        assert in_steps(cls, version, data, ELEMENTS_MAX)[0] == decode(cls, version, data)
+
+
+def test_reading_in_steps_yields_after_every_few_elements_and_has_the_same_bounds() -> None:
+    topics = 10 * STEP_ELEMENTS
+    data = topics.to_bytes(4, "big") + bytes(2 * topics)
+    message, steps = in_steps(MetadataRequest, 3, data, topics)
+    assert (len(message.topics), steps) == (topics, 11)
+    with pytest.raises(TooManyElementsError):
+        in_steps(MetadataRequest, 3, data, topics - 1)
+
+
+def in_steps(cls: type[Any], version: int, data: bytes, elements_max: int) -> tuple[Any, int]:
+    """Returns the message, and the number of steps before it was complete."""
+    generator, steps = step_decoder(cls, version)(memoryview(data), 0, elements_max), 0
+    try:
+        while True:
+            next(generator)
+            steps += 1
+    except StopIteration as end:
+        return end.value[0], steps
 
 
 def test_elements_inside_elements_count_together() -> None:

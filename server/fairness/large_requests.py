@@ -1,0 +1,72 @@
+"""Reads requests with very many elements in steps, one request at a time, and bounds their elements.
+
+A request of a megabyte can have half a million elements, and reading it takes a second. Other clients are served
+between the steps. One request at a time is read and handled, so that the memory of one is all that they need.
+"""
+
+from collections.abc import Callable
+
+import trio
+
+from tailrace.protocol.codec.compile import Steps
+from tailrace.protocol.codec.decoder_source import ELEMENTS_MAX
+from tailrace.server.handlers import ADMINISTRATIVE
+
+from .crowd import Crowd
+
+ELEMENTS_AT_ONCE = 5_000
+"""How many elements a request may have to be read at once."""
+ELEMENTS_EXPECTED = 10_000
+"""How many elements any request may have, even if the cluster is small."""
+CHANGED_ELEMENTS_EXPECTED = 100_000
+"""How many elements a request may have that changes the cluster: it may describe thousands of new partitions."""
+ELEMENTS_PER_PARTITION = 4
+"""How many elements a request may have for each partition of the cluster."""
+STEP_SECONDS = 0.001
+"""How long a step takes at least before other clients are served."""
+
+
+def elements_max(api_key: int, partition_count: int) -> int:
+    """Returns how many elements a request may have in a cluster with so many partitions.
+
+    Nearly all requests name things that the cluster has. A request that names far more is an attack or a mistake, and
+    handling it would hold up all other clients.
+    """
+    expected = CHANGED_ELEMENTS_EXPECTED if api_key in ADMINISTRATIVE else ELEMENTS_EXPECTED
+    return min(ELEMENTS_MAX, max(expected, ELEMENTS_PER_PARTITION * partition_count))
+
+
+class LargeRequests:
+    """The large requests of a server."""
+
+    def __init__(self, crowd: Crowd) -> None:
+        self.crowd = crowd
+        """The busy connections, with which large requests take turns."""
+        self._reading = trio.Lock()
+
+    async def read_and_handle(self, steps: Steps, handle: Callable[[object], object]) -> object:
+        """Reads a request and returns what `handle` returns. Raises RemoteProtocolError."""
+        async with self._reading:
+            return await self._handle_alone(steps, handle)
+
+    async def _handle_alone(self, steps: Steps, handle: Callable[[object], object]) -> object:
+        while True:
+            await self.crowd.enter()
+            try:
+                request = _advance(steps)
+                if request is not None:
+                    return handle(request)
+            finally:
+                self.crowd.leave()
+
+
+def _advance(steps: Steps) -> object | None:
+    """Reads on for a moment. Returns the request if it is complete."""
+    until = trio.current_time() + STEP_SECONDS
+    try:
+        while trio.current_time() < until:
+            next(steps)
+    except StopIteration as end:
+        request: object = end.value[0]
+        return request
+    return None

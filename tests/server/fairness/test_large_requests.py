@@ -1,0 +1,79 @@
+"""Tests large requests: read in steps, one at a time, with others served between, and bounded by the cluster's size."""
+
+import pytest
+import trio
+import trio.testing
+
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.codec.compile import Steps
+from tailrace.protocol.codec.decoder_source import ELEMENTS_MAX
+from tailrace.server.fairness.crowd import Crowd
+from tailrace.server.fairness.large_requests import (
+    CHANGED_ELEMENTS_EXPECTED,
+    ELEMENTS_EXPECTED,
+    STEP_SECONDS,
+    LargeRequests,
+    elements_max,
+)
+
+
+@pytest.mark.parametrize(
+    ("api", "partitions", "limit"),
+    [
+        (ApiKey.METADATA, 0, ELEMENTS_EXPECTED),
+        (ApiKey.CREATE_TOPICS, 0, CHANGED_ELEMENTS_EXPECTED),
+        (ApiKey.METADATA, 50_000, 200_000),
+        (ApiKey.CREATE_TOPICS, 50_000, 200_000),
+        (ApiKey.FETCH, 10_000_000, ELEMENTS_MAX),
+    ],
+)
+def test_the_bound_follows_from_the_size_of_the_cluster(api: ApiKey, partitions: int, limit: int) -> None:
+    assert elements_max(api, partitions) == limit
+
+
+def _steps(name: str, count: int, log: list[str], clock: trio.testing.MockClock) -> Steps:
+    for _ in range(count):
+        log.append(name)
+        clock.jump(STEP_SECONDS)
+        yield
+    return name, 0
+
+
+async def test_requests_are_read_one_at_a_time_and_others_are_served_between_the_steps(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    log: list[str] = []
+    requests = LargeRequests(Crowd())
+
+    async def read(name: str) -> None:
+        log.append(f"{await requests.read_and_handle(_steps(name, 3, log, mock_clock), lambda request: request)} done")
+
+    async def serve_others() -> None:
+        while "second done" not in log:
+            await requests.crowd.enter()
+            log.append("other")
+            requests.crowd.leave()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(read, "first")
+        await trio.testing.wait_all_tasks_blocked(0)
+        nursery.start_soon(read, "second")
+        nursery.start_soon(serve_others)
+    assert log.index("first done") < log.index("second")
+    middle = log[log.index("second") : log.index("second done")]
+    assert middle.count("second") == 3
+    assert middle.count("other") >= 2
+
+
+async def test_an_error_while_reading_leaves_the_line_free() -> None:
+    requests = LargeRequests(Crowd())
+
+    def steps() -> Steps:
+        yield
+        raise ValueError("malformed")
+
+    with pytest.raises(ValueError, match="malformed"):
+        await requests.read_and_handle(steps(), lambda request: request)
+    with trio.fail_after(5):
+        await requests.crowd.enter()
+    requests.crowd.leave()
