@@ -37,6 +37,7 @@ def _up(given: GivenSettings) -> dict[str, str]:
         "spus": str(settings.spus or "as many as last time, the first time 1"),
         "topic": ",".join(given.texts("topic")) if given.has("topic") else "",
         "ephemeral": str(settings.is_ephemeral).lower(),
+        "secure": str(settings.is_secure).lower(),
         **_log(settings.log),
     }
 

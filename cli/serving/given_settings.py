@@ -34,7 +34,7 @@ from tailrace.runtime.settings_sources import (
 OFF = "off"
 ALL_NAMES = frozenset(
     {"data", "public", "private", "metrics", "log-level", "log-format"}
-    | {"spus", "sc", "sc-private", "published", "topic", "ephemeral"}
+    | {"spus", "sc", "sc-private", "published", "topic", "ephemeral", "secure"}
     | {"store", "reconciliation", "replace-after"}
     | {"id", "rack"}
 )

@@ -74,6 +74,8 @@ class LocalLauncher:
         wanted = settings.listeners
         running: RunningProcess
         try:
+            if self._managed.secured is not None:
+                settings = replace(settings, broker={**self._managed.secured.spu_settings(spu_id), **settings.broker})
             await self._until_free(settings.data_directory)
             settings = await self._with_ports(settings)
             if spu_id == self._here:

@@ -7,6 +7,7 @@ clients, consecutive SPUs have consecutive ones.
 
 import sys
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,6 +18,9 @@ from tailrace.runtime.network import Address
 from tailrace.runtime.settings import ListenerSettings, SpuSettings
 
 from .serving import LogSettings
+
+if TYPE_CHECKING:
+    from .secured_cluster import SecuredCluster
 
 GROUP = "main"
 """The SPU group of `up` itself; other groups may be created while it runs."""
@@ -52,6 +56,8 @@ class ManagedSpus(Struct, frozen=True):
 
     The ports of the other SPUs in the group `main` are published as consecutively as these SPUs listen.
     """
+    secured: "SecuredCluster | None" = None
+    """The certificates of the cluster; None if it is open to everybody."""
 
     def settings_of(self, spu: Spu, controller: Address) -> SpuSettings:
         """Returns the settings of an SPU; `controller` is the private address of the SC."""

@@ -37,10 +37,10 @@ from tailrace.controller.streaming_controller import ScAddresses, StreamingContr
 from tailrace.controller.streaming_controller import StartError as ScStartError
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime import logs
-from tailrace.runtime.network import Address
+from tailrace.runtime.network import Address, Network
 from tailrace.runtime.process import ServerStop, stop_with_parent
 from tailrace.runtime.seams import Seams
-from tailrace.runtime.settings import ListenerSettings, ScSettings
+from tailrace.runtime.settings import ListenerSettings, ScSettings, SettingsError
 
 from . import serve_sc, serve_spu
 from .first_topics import FirstTopic, create_missing, first_topics
@@ -65,7 +65,7 @@ from .serving import (
 if TYPE_CHECKING:
     from tailrace.controller.triggers.kept_replicas import KeptReplicas
 
-NAMES = COMMON_NAMES | {"spus", "private", "published", "sc", "sc-private", "topic", "ephemeral"}
+NAMES = COMMON_NAMES | {"spus", "private", "published", "sc", "sc-private", "topic", "ephemeral", "secure"}
 DEFAULT_LISTENERS = (
     ListenerSettings("PUBLIC", serve_spu.DEFAULT_PUBLIC),
     ListenerSettings("PUBLIC_1", Address("127.0.0.1", 9092)),
@@ -97,6 +97,10 @@ class UpSettings(Struct, frozen=True):
     """The topics that exist when the cluster is ready."""
     is_ephemeral: bool = False
     """Whether the data is in a temporary directory. Then the data directory is where that directory is made."""
+    is_secure: bool = False
+    """Whether the cluster is closed to strangers, also if it was open before."""
+    given: tuple[str, ...] = ()
+    """The broker settings that were given, by name."""
 
     def in_directory(self, path: str) -> "UpSettings":
         """Returns these settings with another data directory, and a store in memory."""
@@ -122,6 +126,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_const",
         const="true",
         help="Keep the data in a temporary directory (in DIR if --data is given), and remove it at the end.",
+    )
+    parser.add_argument(
+        "--secure",
+        action="store_const",
+        const="true",
+        help="Close the cluster: TLS on all ports for clients and between servers, users with passwords, and access "
+        "rules. The first start prints the password of the user admin. A cluster that was closed stays so.",
     )
     parser.add_argument("--spus", metavar="N", help="Number of SPUs (default: as many as last time, the first time 1).")
     parser.add_argument(
@@ -186,6 +197,8 @@ def read_settings(given: GivenSettings) -> UpSettings:
         log_settings(given),
         first_topics(given.texts("topic")) if given.has("topic") else (),
         is_ephemeral,
+        given.switch("secure"),
+        tuple(given.broker_settings()),
     )
 
 
@@ -226,7 +239,8 @@ async def _up_in_directory(settings: UpSettings, seams: Seams, stop: ServerStop,
             group = await with_main_group(store, settings.spus, settings.managed)
         except (StoreCorrupt, StoreUnavailable, ObjectError) as error:
             raise CannotServeError(str(error)) from error
-        stop.server = cluster = _Cluster(settings, group, store, seams)
+        settings, password = await _secured(settings, store, seams)
+        stop.server = cluster = _Cluster(settings, group, store, seams, password)
         async with trio.open_nursery() as nursery:
             if until_input_ends:
                 nursery.start_soon(stop_with_parent, cluster, nursery.cancel_scope)
@@ -234,11 +248,39 @@ async def _up_in_directory(settings: UpSettings, seams: Seams, stop: ServerStop,
             nursery.cancel_scope.cancel()
 
 
+async def _secured(settings: UpSettings, store: KeyValueStore, seams: Seams) -> tuple[UpSettings, str | None]:
+    """Returns the settings of a closed cluster, and the password of its first user if that is new.
+
+    An open cluster keeps its settings. Raises CannotServeError.
+    """
+    data = settings.managed.data_directory
+    if not settings.is_secure and not seams.files.exists(f"{data}/security/ca.pem"):
+        return settings, None
+    # Imported here because making certificates takes a large library, and most local clusters are open.
+    from .first_user import ensure_first_user
+    from .secured_cluster import SecuredCluster, check_given, hosts_of
+
+    hosts = hosts_of((*settings.sc.listeners, *settings.managed.listeners))
+    cluster = SecuredCluster(data, hosts, seams)
+    try:
+        check_given(settings.given)
+        cluster.prepare()
+        password = await ensure_first_user(cluster, store, seams.chance)
+        sc = replace(settings.sc, broker={**cluster.sc_settings(), **settings.sc.broker})
+    except (OSError, StoreCorrupt, StoreUnavailable, ObjectError, SettingsError) as error:
+        raise CannotServeError(f"the cluster cannot be secured: {error}") from error
+    return replace(settings, sc=sc, managed=replace(settings.managed, secured=cluster)), password
+
+
 class _Cluster:
     """The SC and the SPUs that it provisions, from start to stop."""
 
-    def __init__(self, settings: UpSettings, group: SpuGroup, store: KeyValueStore, seams: Seams) -> None:
+    def __init__(
+        self, settings: UpSettings, group: SpuGroup, store: KeyValueStore, seams: Seams, password: str | None
+    ) -> None:
+        """`password` is that of the first user, if it has to be shown."""
         self._settings = settings
+        self._password = password
         self._spus = ids_of(group.spec)
         self._store = store
         self._seams = seams
@@ -282,28 +324,56 @@ class _Cluster:
         # Imported for the first trigger, because many clusters have none.
         from tailrace.controller.triggers.kept_replicas import KeptReplicas
         from tailrace.runtime.child_process import environment_without
-        from tailrace.runtime.settings_sources import ENVIRONMENT_PREFIX
+        from tailrace.runtime.settings_sources import CLIENT_CONFIG_VARIABLE, ENVIRONMENT_PREFIX
 
         from .replica_launcher import ChildReplicaLauncher
 
         data, environment = self._settings.managed.data_directory, environment_without(ENVIRONMENT_PREFIX)
+        secured = self._settings.managed.secured
+        if secured is not None:
+            environment[CLIENT_CONFIG_VARIABLE] = secured.client_config
         return KeptReplicas(ChildReplicaLauncher(data, controller, environment, self._seams.files), logs.get_logger())
 
     async def _announce(self, launcher: LocalLauncher, served: ScAddresses) -> None:
         try:
             addresses = await launcher.first_addresses(map(SpuId, self._spus))
             if self._settings.topics:
-                await create_missing(self._settings.topics, addresses[0], self._seams.network)
+                await create_missing(self._settings.topics, addresses[0], self._client_network())
         except CannotServeError as error:
             self._failure = error
             self.stop()
             return
         for sentence in (*moves(self._settings.sc, served), *metrics_moves(launcher.moved_metrics)):
             print(f"tailrace up: {sentence}", file=sys.stderr, flush=True)
+        self._tell_password()
         announce(serving(addresses, served.public[0], self._settings.managed.data_directory))
         hint = await self._replication_hint(served.public[0])
         if hint is not None:
             print(f"tailrace up: {hint}", file=sys.stderr, flush=True)
+
+    def _client_network(self) -> Network:
+        """Returns the network for clients of this cluster."""
+        secured = self._settings.managed.secured
+        if secured is None:
+            return self._seams.network
+        from tailrace.client.client_security import load_client_security
+        from tailrace.client.secure_network import SecureNetwork
+
+        try:
+            security = load_client_security(secured.client_config, self._seams.files)
+            return SecureNetwork(self._seams.network, security, self._seams.files, self._seams.chance)
+        except (SettingsError, OSError) as error:
+            raise CannotServeError(f"--topic: {error}") from error
+
+    def _tell_password(self) -> None:
+        secured = self._settings.managed.secured
+        if secured is None:
+            return
+        sentences = [f"the cluster is secure. For commands: export TAILRACE_CLIENT_CONFIG={secured.client_config}"]
+        if self._password is not None:
+            sentences[:0] = [f"the user admin has the password {self._password} (shown only now)"]
+        for sentence in sentences:
+            print(f"tailrace up: {sentence}", file=sys.stderr, flush=True)
 
     async def _replication_hint(self, sc: Address) -> str | None:
         """Returns a sentence about topics with fewer replicas than they could have now."""
