@@ -144,6 +144,8 @@ class Spu:
         # state that every part shares
         self.apis = API_TABLE
         self.metrics = BrokerMetrics()
+        if audit is not None:
+            self.metrics.server.audit = audit.counts
         self.broker_configs = BrokerConfigs(settings.broker, _facts(settings))
         self.cluster = Cluster()
         self.replicas = ReplicaRegistry(self.id, self.cluster)
@@ -562,6 +564,7 @@ class Spu:
             quotas=ServerQuotas.of_server(self.cluster, self.broker_configs, self.metrics.server.throttling),
             security=self.security,
             guarding=authorization_of(self.settings.broker, self.cluster, self.broker_configs, self.audit),
+            audit=self.audit,
             logins=self.security.new_logins(
                 self.cluster.security, self._seams, self.metrics.server.logins, self._logger, self.audit
             ),

@@ -127,6 +127,7 @@ class StreamingController:
             )
             async with trio.open_nursery() as nursery:
                 if self._audit is not None:
+                    self.metrics.server.audit = self._audit.counts
                     await nursery.start(self._audit.run)
                 if metrics is not None:
                     self._logger.info("metrics_served", address=str(metrics.address))
@@ -176,6 +177,7 @@ class StreamingController:
                     files=self._seams.files,
                     quotas=term.host.quotas,
                     security=self.security,
+                    audit=self._audit,
                     guarding=authorization_of(
                         self._settings.broker, term.host.cluster, term.host.broker_configs, self._audit
                     ),

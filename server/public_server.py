@@ -14,7 +14,7 @@ from tailrace.runtime.files import Files
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Connection, Listener
 from tailrace.runtime.settings import ListenerSettings
-from tailrace.security.identity.principal import ANONYMOUS, Principal
+from tailrace.security.identity.principal import ANONYMOUS, USER, Principal
 from tailrace.security.quotas.quota_rules import canonical_address
 
 from .client_connection import ClientConnection, Dispatcher, Guarding, ResolvedRoute
@@ -34,6 +34,7 @@ from .throttling.server_quotas import ServerQuotas
 HELD_CONNECTIONS_MAX = 1000
 """How many throttled connections are kept open for a while before they are closed; further ones are closed at once."""
 if TYPE_CHECKING:
+    from .auditing.audit_trail import AuditTrail
     from .authentication.logins import Logins
     from .encryption.handshakes import Handshakes
     from .encryption.server_tls import ServerTls
@@ -63,12 +64,14 @@ class PublicServer:
         security: ServerSecurity = OPEN,
         guarding: Guarding | None = None,
         logins: "Logins | None" = None,
+        audit: "AuditTrail | None" = None,
     ) -> None:
         """Prepares the server. `clients_max` is the number of clients for which the process has open files.
 
         `guarding` is None if every client may do everything. `logins` is None if no listener uses SASL.
         """
         self._guarding = guarding
+        self._audit = audit
         self._origins = ClientOrigins(files)
         self._quotas = quotas
         self._rates = ConnectionRates(quotas)
@@ -152,6 +155,8 @@ class PublicServer:
         shaken = await self._handshakes.shake(connection, tls, security.name)
         if shaken is None:
             self._metrics.refused_handshakes += 1
+            if self._audit is not None:
+                self._audit.not_encrypted(str(connection.remote), host)
         if shaken is None or self._finishing:
             self._count(host, -1)
             connection.close()
@@ -242,6 +247,8 @@ class PublicServer:
             protocol=security.protocol,
             login=None if self._logins is None else self._logins.begin(security.name),
         )
+        if self._audit is not None and principal.kind == USER and principal != ANONYMOUS:
+            self._audit.authenticated(identity)
         client = ClientConnection(
             connection,
             listener,

@@ -47,10 +47,19 @@ class LoginCounts:
         self.expired_logins = 0
 
 
+class AuditCounts:
+    """Counts the events of an audit log."""
+
+    def __init__(self) -> None:
+        self.audited_events = 0
+        self.lost_audit_events = 0
+
+
 class ServerMetrics:
     """The counts of one server since its start."""
 
     def __init__(self, apis: Mapping[int, Api]) -> None:
+        self.audit = AuditCounts()
         self.requests: dict[tuple[int, int, str], RequestCount] = {}
         self.received_bytes = 0
         self.sent_bytes = 0
@@ -96,6 +105,7 @@ class ServerMetrics:
         yield from counters(self, _COUNTERS)
         yield from counters(self.sent_records, _SENT_RECORDS)
         yield from counters(self.logins, _LOGINS)
+        yield from counters(self.audit, _AUDIT)
         yield GaugeMetricFamily("tailrace_connections", "Open client connections.", value=self.open_connections)
         yield from self.throttling.families()
         requests = HistogramMetricFamily(
@@ -125,6 +135,10 @@ _LOGINS = (
     ("failed_logins", "Logins of clients with SASL that failed."),
     ("repeated_logins", "Logins with which clients prolonged their session."),
     ("expired_logins", "Client connections closed because the client did not log in again in time."),
+)
+_AUDIT = (
+    ("audited_events", "Events written to the audit log."),
+    ("lost_audit_events", "Events that could not be written to the audit log."),
 )
 _SENT_RECORDS = (
     ("uncopied_record_bytes", "Bytes of record batches that went from the page cache to clients without a copy."),

@@ -16,6 +16,7 @@ from tailrace.runtime.wall_clock import WallClock
 from tailrace.security.audit.audit_event import AuditEvent, AuditKind, Outcome
 from tailrace.security.audit.repeated_events import RepeatedEvents
 from tailrace.server.request_context import ClientIdentity
+from tailrace.server.server_metrics import AuditCounts
 
 from .audit_files import AuditFiles
 
@@ -36,6 +37,8 @@ others did.
 NAMES_PER_ADDRESS_MAX = 16
 """For how many names an address gets lines of their own in an interval if it cannot authenticate."""
 CLOSING_SECONDS_MAX = 5.0
+_CERTIFICATE = "SSL"
+"""The mechanism of clients that authenticate with a certificate."""
 
 
 class AuditTrail:
@@ -55,17 +58,16 @@ class AuditTrail:
         self._repeated = RepeatedEvents(REPEATED_MS, REMEMBERED_MAX)
         self._unwritten = 0
         """How many events were lost since the last line that says so."""
-        self.written = 0
-        """How many events were written."""
-        self.lost = 0
-        """How many events were lost."""
+        self.counts = AuditCounts()
         self._recorded = trio.Event()
 
     # recording
 
     def authenticated(self, client: ClientIdentity) -> None:
         """Records that a client has proven who it is."""
-        self.record(self._event(AuditKind.AUTHENTICATION, Outcome.ALLOWED, client))
+        event = self._event(AuditKind.AUTHENTICATION, Outcome.ALLOWED, client)
+        key = (AuditKind.AUTHENTICATION, event.outcome, client.principal, client.host, client.mechanism)
+        self._record_limited(key, replace(event, mechanism=client.mechanism or _CERTIFICATE))
 
     def not_authenticated(self, client: ClientIdentity, mechanism: str, name: str, why: str) -> None:
         """Records that a client could not prove that it is the user of this name."""
@@ -73,6 +75,18 @@ class AuditTrail:
         resource = f"USER:{name}" if name else ""
         event = self._event(AuditKind.AUTHENTICATION, Outcome.FAILED, client, resource=resource, why=why)
         self._record_limited(key, replace(event, mechanism=mechanism))
+
+    def not_encrypted(self, address: str, host: str) -> None:
+        """Records that client and server did not come to terms about TLS. The log of the server has the reason."""
+        event = AuditEvent(
+            AuditKind.AUTHENTICATION,
+            self._wall_clock.now_ms(),
+            Outcome.FAILED,
+            address=host or address,
+            mechanism=_CERTIFICATE,
+            why="the TLS handshake failed",
+        )
+        self._record_limited((AuditKind.AUTHENTICATION, host, _CERTIFICATE), event)
 
     def allowed(
         self, client: ClientIdentity, client_id: str | None, operation: str, resource: str, why: str = ""
@@ -100,7 +114,11 @@ class AuditTrail:
     ) -> None:
         """Records that a request has changed a resource, or has failed with an error, or was only made."""
         outcome = Outcome.FAILED if error else Outcome.DONE if is_done else Outcome.REQUESTED
-        self.record(self._event(AuditKind.CHANGE, outcome, client, client_id, request, resource, error))
+        event = self._event(AuditKind.CHANGE, outcome, client, client_id, request, resource, error)
+        if error:
+            self._record_limited(self._key(event), event)
+        else:
+            self.record(event)
 
     def record(self, event: AuditEvent) -> None:
         """Queues an event. It is lost if too many wait."""
@@ -175,14 +193,14 @@ class AuditTrail:
             await self._files.write(events, self._wall_clock.now_ms())
         except OSError as error:
             self._lose(sum(event.count for event in events if event.kind is not AuditKind.LOST))
-            self._logger.error("audit_write_failed", lost=self.lost, reason=str(error))
+            self._logger.error("audit_write_failed", lost=self.counts.lost_audit_events, reason=str(error))
             self._on_failure()
         else:
             self._unwritten = 0
-            self.written += sum(event.kind is not AuditKind.LOST for event in events)
+            self.counts.audited_events += sum(event.kind is not AuditKind.LOST for event in events)
 
     def _lose(self, count: int) -> None:
-        self.lost += count
+        self.counts.lost_audit_events += count
         self._unwritten += count
 
 

@@ -56,7 +56,7 @@ async def test_events_are_written_together_and_the_rest_at_the_end(autojump_cloc
     assert _lines(world.files) == ["begin", "TOPIC:a", "TOPIC:b", "TOPIC:c"]
     text = world.files.read(next(path for path in world.files.paths() if path.endswith(".log"))).decode()
     assert '"outcome":"failed","principal":"User:alice","address":"192.0.2.1","client_id":"app"' in text
-    assert (world.trail.written, world.trail.lost) == (3, 0)
+    assert (world.trail.counts.audited_events, world.trail.counts.lost_audit_events) == (3, 0)
 
 
 async def test_equal_refusals_are_one_line_with_a_count(autojump_clock: object) -> None:
@@ -81,7 +81,7 @@ async def test_a_client_that_tries_many_names_fills_neither_the_log_nor_the_queu
             world.trail.not_authenticated(ALICE, "PLAIN", f"user{number}", "there is no such user")
         world.trail.denied(ALICE, "app", "READ", "TOPIC:a")
         await world.rest()
-        assert world.trail.lost == 0
+        assert world.trail.counts.lost_audit_events == 0
         assert len(_lines(world.files)) == 1 + audit_trail.RESOURCES_PER_PRINCIPAL_MAX + 16 + 1
 
 
@@ -94,7 +94,7 @@ async def test_events_that_do_not_fit_into_the_queue_are_counted(
             world.trail.changed(ALICE, None, "CreateTopics", name)
         await world.rest()
         assert _lines(world.files) == ["begin", "a", "b", "c", "lost"]
-        assert (world.trail.written, world.trail.lost) == (3, 2)
+        assert (world.trail.counts.audited_events, world.trail.counts.lost_audit_events) == (3, 2)
 
 
 async def test_a_full_disk_is_logged_and_counted_and_writing_goes_on(autojump_clock: object) -> None:
@@ -111,4 +111,16 @@ async def test_a_full_disk_is_logged_and_counted_and_writing_goes_on(autojump_cl
         world.trail.changed(ALICE, None, "CreateTopics", "c")
         await world.rest()
         assert _lines(world.files) == ["begin", "a", "c", "lost"]
-        assert (world.trail.written, world.trail.lost) == (2, 1)
+        assert (world.trail.counts.audited_events, world.trail.counts.lost_audit_events) == (2, 1)
+
+
+async def test_a_client_is_known_by_its_certificate(autojump_clock: object) -> None:
+    async with _world() as world:
+        world.trail.not_encrypted("192.0.2.9:5", "192.0.2.9")
+        client = ClientIdentity(
+            "192.0.2.1:5", principal=Principal("User", "CN=alice"), host="192.0.2.1", protocol="SSL"
+        )
+        world.trail.authenticated(client)
+    text = world.files.read(next(path for path in world.files.paths() if path.endswith(".log"))).decode()
+    assert '"outcome":"failed","address":"192.0.2.9","mechanism":"SSL","why":"the TLS handshake failed"' in text
+    assert '"outcome":"allowed","principal":"User:CN=alice","address":"192.0.2.1","mechanism":"SSL"' in text
