@@ -94,6 +94,17 @@ class ClientLogin(Protocol):
         """Answers bytes without a header of a request; returns None if the connection closes without an answer."""
 
 
+class TopicViewer(Protocol):
+    """Which topics a client may see."""
+
+    @property
+    def version(self) -> int:
+        """A number that changes whenever the answers may change."""
+
+    def may_describe(self, topic: str) -> bool:
+        """Whether the client may see a topic."""
+
+
 class RequestMeter(Protocol):
     """Measures one request of a client with quotas. Fetches ask it how many records the client may have."""
 
@@ -174,6 +185,8 @@ class RequestContext(Struct, eq=False):
     """Changes the response before it is encoded; set by a guard that has removed a part of the request."""
     may_read: Callable[[str | UUID], bool] | None = None
     """Whether the client may read a topic, by its name or id; None if it may read all."""
+    viewer: TopicViewer | None = None
+    """Which topics the client may see, for a request that subscribes to a pattern; None if it may see all."""
     must_close: str | None = None
     """Why the connection closes after a request without a response; None if it may stay open."""
 

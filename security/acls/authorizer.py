@@ -73,7 +73,7 @@ class Authorizer:
     def __init__(
         self, source: RulesSource, super_users: Iterable[str] = (), *, allows_everyone_without_rule: bool = False
     ) -> None:
-        self._source = source
+        self.source = source
         self.super_users = frozenset(super_users)
         self._default = allows_everyone_without_rule
         self._version = -1
@@ -90,7 +90,7 @@ class Authorizer:
     @property
     def version(self) -> int:
         """A number that changes whenever a decision may change."""
-        return self._source.version
+        return self.source.version
 
     def is_unlimited(self, principal: Principal) -> bool:
         """Whether the principal may do everything, whatever the rules say."""
@@ -100,7 +100,7 @@ class Authorizer:
         self, principal: Principal, host: str, operation: int, resource_type: int, resource_name: str
     ) -> Decision:
         """Decides whether `principal` may do the operation with the resource, coming from `host`."""
-        if self._version != self._source.version:
+        if self._version != self.source.version:
             self._update()
         key = (principal, host, operation, resource_type, resource_name)
         decision = self._cache.get(key)
@@ -120,7 +120,7 @@ class Authorizer:
 
         As in Kafka's `authorizeByResourceType`, only rules for the operation itself or for all operations count.
         """
-        if self._version != self._source.version:
+        if self._version != self.source.version:
             self._update()
         key = (principal, host, operation, resource_type)
         allowed = self._kinds_cache.get(key)
@@ -141,7 +141,7 @@ class Authorizer:
 
     def rules_about(self, resource_type: int, resource_name: str) -> list[AclRecord]:
         """Returns the rules of all principals whose pattern matches the resource."""
-        if self._version != self._source.version:
+        if self._version != self.source.version:
             self._update()
         rules = self._patterns.get(resource_type)
         return [] if rules is None else list(_matching(rules, resource_name))
@@ -211,8 +211,8 @@ class Authorizer:
 
     def _update(self) -> None:
         """Brings the index to the version of the source."""
-        acls = self._source.acls
-        self._version = self._source.version
+        acls = self.source.acls
+        self._version = self.source.version
         if self._known.keys() == acls.keys():
             return  # something else than a rule has changed
         for key in self._known.keys() - acls.keys():

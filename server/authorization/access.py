@@ -26,6 +26,7 @@ class Access:
     __slots__ = (
         "_authorizer",
         "_known",
+        "_source",
         "_version",
         "audit",
         "auto_creates_topics",
@@ -33,6 +34,8 @@ class Access:
         "host",
         "is_unlimited",
         "principal",
+        "readable",
+        "writable",
     )
 
     def __init__(
@@ -46,6 +49,7 @@ class Access:
     ) -> None:
         """`audit` records the checks, if the server has an audit log."""
         self._authorizer = authorizer
+        self._source = authorizer.source
         self.auto_creates_topics = auto_creates_topics
         self.cluster = cluster
         self.principal = principal
@@ -53,19 +57,36 @@ class Access:
         self.audit = audit
         self.is_unlimited = authorizer.is_unlimited(principal)
         self._known: dict[tuple[int, int, str], bool] = {}
+        self.writable: set[str | UUID] = set()
+        """Topics, by name or id, that the client may write to; `refresh` forgets them when the rules change."""
+        self.readable: set[str | UUID] = set()
+        """Topics, by name or id, that the client may read; `refresh` forgets them when the rules change."""
         self._version = authorizer.version
+
+    def refresh(self) -> None:
+        """Forgets the decisions if the rules have changed."""
+        if self._version != self._source.version:
+            self._version = self._source.version
+            self._known.clear()
+            self.writable.clear()
+            self.readable.clear()
+
+    @property
+    def version(self) -> int:
+        """A number that changes whenever a decision may change."""
+        return self._authorizer.version
 
     def may(self, operation: Operation, resource: ResourceType, name: str) -> bool:
         """Whether the client may do the operation with the resource."""
-        if self._version != self._authorizer.version:
-            self._version = self._authorizer.version
-            self._known.clear()
+        self.refresh()
         key = (operation, resource, name)
         allowed = self._known.get(key)
         if allowed is None:
             allowed = self._authorizer.allows(self.principal, self.host, operation, resource, name)
             if len(self._known) >= REMEMBERED_MAX:
                 self._known.clear()
+                self.writable.clear()
+                self.readable.clear()
             self._known[key] = allowed
         return allowed
 

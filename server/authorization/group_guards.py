@@ -37,6 +37,25 @@ NO_NODE = -1
 NO_OFFSET = -1
 
 
+class Viewer:
+    """Which topics a client may describe, for the patterns to which it subscribes."""
+
+    __slots__ = ("_access", "_check")
+
+    def __init__(self, access: Access, check: Check) -> None:
+        self._access = access
+        self._check = check
+
+    @property
+    def version(self) -> int:
+        """A number that changes whenever a permission may change."""
+        return self._access.version
+
+    def may_describe(self, topic: str) -> bool:
+        """Whether the client may describe a topic."""
+        return self._access.may(self._check.operation, self._check.resource, topic)
+
+
 def find_coordinator(
     row: Row, access: Access, handle: Handle, context: RequestContext, request: FindCoordinatorRequest
 ) -> Reply:
@@ -165,6 +184,7 @@ def consumer_group_heartbeat(
     for name in request.subscribed_topic_names or ():
         if not access.allows(of_topic, name):
             return refused_with(row, request, of_topic.error, access.refusal(of_topic, name))
+    context.viewer = Viewer(access, of_topic)
     return handle(context, request)
 
 

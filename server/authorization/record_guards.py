@@ -29,13 +29,23 @@ def produce(row: Row, access: Access, handle: Handle, context: RequestContext, r
 
     Without acknowledgements, a refusal closes the connection after the other records were handled, as in Kafka.
     """
-    of_transaction, of_topic = row.checks
     transactional_id = request.transactional_id
+    if transactional_id is None:
+        access.refresh()
+        writable = access.writable
+        for topic in request.topic_data:
+            if (topic.name or topic.topic_id) not in writable:
+                break
+        else:
+            return handle(context, request)  # the usual case, for which the checks below would cost too much
+    of_transaction, of_topic = row.checks
     if transactional_id is not None and not access.allows(of_transaction, transactional_id):
         message = access.refusal(of_transaction, transactional_id)
         return _refused(context, request, request.topic_data, of_transaction.error, message)
     allowed, denied = access.split(of_topic, request.topic_data, lambda topic: _name(access, topic))
     if not denied:
+        # An id that does not exist passes the check, but may get a topic later.
+        access.writable.update(topic.name or topic.topic_id for topic in allowed if _name(access, topic) is not None)
         return handle(context, request)
     message = access.refusal(of_topic, _name(access, denied[0]) or "")
     if not allowed:
@@ -72,8 +82,16 @@ def fetch(row: Row, access: Access, handle: Handle, context: RequestContext, req
 
 
 def _may_read(access: Access, check: Check, topic: str | UUID) -> bool:
+    access.refresh()
+    if topic in access.readable:
+        return True
     name = access.topic_named(None, topic) if isinstance(topic, UUID) else topic
-    return name is None or access.allows(check, name)
+    if name is None:
+        return True  # There is no topic with this id, which the handler says.
+    allowed = access.allows(check, name)
+    if allowed:
+        access.readable.add(topic)
+    return allowed
 
 
 def _may_read_nothing(topic: str | UUID) -> bool:

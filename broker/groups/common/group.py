@@ -18,12 +18,25 @@ class GroupKind(StrEnum):
     CONSUMER = "consumer"
 
 
+class TopicViewer(Protocol):
+    """Which topics a client may see."""
+
+    @property
+    def version(self) -> int:
+        """A number that changes whenever the answers may change."""
+
+    def may_describe(self, topic: str) -> bool:
+        """Whether the client may see a topic."""
+
+
 class Caller(NamedTuple):
     """The client that sent a request."""
 
     client_id: str
     host: str
     """The address of the client as Kafka writes it, for example "/127.0.0.1"."""
+    viewer: TopicViewer | None = None
+    """Which topics the client may see; None if it may see all."""
 
 
 class Group(Protocol):

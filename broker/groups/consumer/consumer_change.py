@@ -16,6 +16,7 @@ from tailrace.broker.groups.assignment.assignor import Subscriber
 from tailrace.broker.groups.assignment.assignors import ASSIGNORS
 from tailrace.broker.groups.assignment.subscriptions import TopicPatterns, existing, fingerprint
 from tailrace.broker.groups.common.coordinator_records import GroupRecord
+from tailrace.broker.groups.common.group import TopicViewer
 from tailrace.broker.groups.common.group_output import GroupOutput
 from tailrace.broker.groups.common.group_settings import GroupSettings
 from tailrace.broker.groups.common.rebalances import Rebalance
@@ -57,15 +58,22 @@ class ConsumerChange(Struct, frozen=True):
     # members
 
     def update_member(
-        self, member_id: str, profile: Profile, owned: Partitions | None, *, is_late: bool = False
+        self,
+        member_id: str,
+        profile: Profile,
+        owned: Partitions | None,
+        *,
+        is_late: bool = False,
+        viewer: TopicViewer | None = None,
     ) -> ConsumerMember:
         """Handles the heartbeat of a member, which may be new, with its profile and the partitions that it owns.
 
         `is_late` means that the member does not know its epoch. Perhaps our response was lost; it is then sent again.
         Perhaps the heartbeat was delayed and reports an old state; the member is then not reconciled until it reports
-        its current state.
+        its current state. `viewer` says which topics the member may see; None stands for all.
         """
         group = self.group
+        group.viewers[member_id] = viewer
         known = group.members.get(member_id)
         before = known.profile if known is not None else Profile()
         if known is None or profile != before:
@@ -75,7 +83,7 @@ class ConsumerChange(Struct, frozen=True):
         cause = None
         if changed:
             cause = member.participant.name + (" joined" if known is None else " subscribed to other topics")
-        self.refresh(cause)
+        self.refresh(cause, 0 if viewer is None else viewer.version)
         if changed or not (is_late or member.current.is_reconciled_to(group.target_epoch)):
             self._reconcile(member, owned)
         self.start_session(member)
@@ -112,10 +120,15 @@ class ConsumerChange(Struct, frozen=True):
 
     # the group
 
-    def refresh(self, cause: str | None = None) -> None:
-        """Looks at the topics if they have changed or there is a cause, and makes an assignment if one is due."""
+    def refresh(self, cause: str | None = None, viewers_version: int = 0) -> None:
+        """Looks at the topics if they have changed or there is a cause, and makes an assignment if one is due.
+
+        Also looks at the topics if a member that subscribes to a pattern may see other topics than before.
+        """
         group = self.group
-        if cause is not None or group.epoch == 0 or group.topics_version != self.cluster.topics_version:
+        sees_others = bool(group.patterns_subscribed) and group.viewers_version != viewers_version
+        group.viewers_version = viewers_version
+        if cause is not None or group.epoch == 0 or sees_others or group.topics_version != self.cluster.topics_version:
             self.update_topics(cause)
         if group.epoch > group.target_epoch and group.members and self._may_assign():
             self.assign()
@@ -124,8 +137,10 @@ class ConsumerChange(Struct, frozen=True):
         """Raises the group epoch if there is a cause, or if the topics have changed."""
         group = self.group
         group.topics_version = self.cluster.topics_version
+        for member_id in group.viewers.keys() - group.members.keys():
+            del group.viewers[member_id]
         for pattern in group.patterns_subscribed:
-            names = self.patterns.matches(pattern)
+            names = self._matches(pattern)
             if names != group.patterns.get(pattern):
                 version = self.cluster.topics_version
                 self.write(pattern_record(group.group_id, pattern, names, version, self.moment.now_ms))
@@ -139,6 +154,25 @@ class ConsumerChange(Struct, frozen=True):
             self._begin_rebalance(cause)
         elif group.epoch == 0:
             self.write(epoch_record(group.group_id, FIRST_EPOCH, metadata_hash))
+
+    def _matches(self, pattern: str) -> frozenset[str]:
+        """Returns the topics that match a pattern and that all members which subscribe to it may see.
+
+        A new coordinator does not know what the members may see until they have sent heartbeats. So it begins with the
+        topics of the coordinator before.
+        """
+        group = self.group
+        known = [
+            group.viewers[member_id]
+            for member_id, member in group.members.items()
+            if member.profile.topic_pattern == pattern and member_id in group.viewers
+        ]
+        if not known and pattern in group.patterns:
+            return group.patterns[pattern] & frozenset(self.cluster.topics)
+        names = self.patterns.matches(pattern)
+        for viewer in dict.fromkeys(each for each in known if each is not None):
+            names = frozenset(filter(viewer.may_describe, names))
+        return names
 
     def assign(self) -> None:
         """Makes the target assignment for the current group epoch."""

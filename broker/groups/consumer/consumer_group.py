@@ -12,7 +12,7 @@ from tailrace.broker.coordination.coordinator_output import Waiter
 from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.assignment.assignments import Partitions, TopicPartition, partitions_of
 from tailrace.broker.groups.common.coordinator_records import GroupRecord
-from tailrace.broker.groups.common.group import GroupKind
+from tailrace.broker.groups.common.group import GroupKind, TopicViewer
 from tailrace.broker.groups.common.member_deadlines import MemberDeadlines
 from tailrace.broker.groups.common.rebalances import new_rebalance_history
 from tailrace.protocol.embedded_protocol import CONSUMER_PROTOCOL_TYPE
@@ -65,6 +65,10 @@ class ConsumerGroup:
         """The target assignment of each member, by member id."""
         self.patterns: dict[str, frozenset[str]] = {}
         """The topics that matched each pattern when the group last looked at the topics."""
+        self.viewers: dict[str, TopicViewer | None] = {}
+        """Which topics each member may see that has sent a heartbeat to this coordinator; None stands for all."""
+        self.viewers_version = 0
+        """The version of the permissions with which the patterns were matched."""
         self.owners: dict[TopicPartition, str] = {}
         """The member id that has each partition, or has not revoked it yet."""
         self.bytes_held = 0

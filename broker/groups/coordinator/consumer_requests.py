@@ -108,7 +108,9 @@ class ConsumerRequests:
         if replaced is not None:
             change.replace_static(replaced, member_id)
         is_late = request.member_epoch not in (JOINING, before.epoch)
-        member = change.update_member(member_id, profile, None if is_late else owned, is_late=is_late)
+        member = change.update_member(
+            member_id, profile, None if is_late else owned, is_late=is_late, viewer=caller.viewer
+        )
         self._table.reschedule(group)
         response = heartbeat_response(request, group, member, before, settings, moment)
         self._table.output.respond(waiter, response)

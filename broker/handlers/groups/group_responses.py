@@ -17,7 +17,7 @@ from .group_host import ConsumerGroupHost
 def caller_of(context: RequestContext) -> Caller:
     """Returns how Kafka describes the client of a request: its client id, and its host behind a slash."""
     host = context.client.address.rpartition(":")[0].strip("[]")
-    return Caller(context.client_id or "", f"/{host}")
+    return Caller(context.client_id or "", f"/{host}", context.viewer)
 
 
 def ask_consumer_group(

@@ -8,7 +8,7 @@ from authorized_spu import AuthorizedSpu, authorized_spu, rule
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from tailrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from tailrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from tailrace.protocol.messages.delete_groups import DeleteGroupsRequest
 from tailrace.protocol.messages.describe_groups import DescribeGroupsRequest
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -297,3 +297,40 @@ async def test_a_group_is_described_unless_its_members_read_hidden_topics(autoju
         group = await described()
         assert (group.error_code, len(group.members)) == (NONE, 1)
         assert group.authorized_operations == 1 << Op.DESCRIBE
+
+
+async def test_a_pattern_matches_only_topics_that_the_member_may_describe(autojump_clock: object) -> None:
+    """A new rule has an effect at the next heartbeat of the member."""
+    async with authorized_spu() as authorized:
+        await authorized.coordinate()
+        await authorized.create("orders-1")
+        await authorized.create("orders-2")
+        names = {topic.id: name for name, topic in authorized.spu.cluster.topics.items()}
+        authorized.allow(READ, rule(*TOPIC_DESCRIBE, "orders-1"))
+
+        async def assigned(epoch: int, owned: list[str] | None) -> tuple[int, list[str] | None]:
+            ids = {name: topic_id for topic_id, name in names.items()}
+            partitions = None if owned is None else [TopicPartitions(ids[name], [0]) for name in owned]
+            request = ConsumerGroupHeartbeatRequest(
+                "group",
+                MEMBER,
+                epoch,
+                rebalance_timeout_ms=5000,
+                subscribed_topic_names=[],
+                subscribed_topic_regex="orders-.*",
+                topic_partitions=partitions,
+            )
+            response = await authorized.request(ApiKey.CONSUMER_GROUP_HEARTBEAT, request)
+            assert response.error_code == NONE
+            if response.assignment is None:
+                return response.member_epoch, None
+            return response.member_epoch, sorted(names[each.topic_id] for each in response.assignment.topic_partitions)
+
+        epoch, topics = await assigned(0, [])
+        assert topics == ["orders-1"]
+        authorized.allow(rule(*TOPIC_DESCRIBE, "orders-2"))
+        epoch, topics = await assigned(epoch, topics)
+        assert topics == ["orders-1", "orders-2"]
+        authorized.remove(rule(*TOPIC_DESCRIBE, "orders-1"))
+        epoch, topics = await assigned(epoch, topics)
+        assert topics == ["orders-2"]

@@ -15,4 +15,4 @@ from tailrace.server.request_context import ClientIdentity
 def test_callers_are_identified_by_client_id_and_host(address: str, host: str) -> None:
     context = request_of(ApiKey.LIST_GROUPS)
     context.client = ClientIdentity(address)
-    assert caller_of(context) == ("me", host)
+    assert caller_of(context) == ("me", host, None)
