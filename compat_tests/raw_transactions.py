@@ -9,7 +9,7 @@ from clients.batches import build_batch, patched
 from raw import FETCH, LIST_OFFSETS, PRODUCE, SECONDS_MAX, Connection, fetch_result, frame, string
 
 FIND_COORDINATOR, INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, END_TXN, WRITE_TXN_MARKERS = 10, 22, 24, 26, 27
-NONE, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, PRODUCER_FENCED = 0, 47, 48, 90
+NONE, NOT_ENOUGH_REPLICAS, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, PRODUCER_FENCED = 0, 19, 47, 48, 90
 _RETRIABLE = (14, 15, 16, 51)
 """Errors while a coordinator is loading, or is still ending the transaction before."""
 _OF_TRANSACTIONS = 1

@@ -4,6 +4,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -238,11 +239,22 @@ def test_offsets_of_an_open_transaction_are_not_visible(
     consumer.close(autocommit=False)
 
 
+def _commits(consumer: Consumer, topic: str) -> bool:
+    """Commits the offset 3 of all partitions, and returns whether the group has a coordinator already."""
+    try:
+        consumer.commit(offsets=[Place(topic, partition, 3) for partition in range(PARTITIONS)], asynchronous=False)
+    except KafkaException as error:
+        if error.args[0].code() not in (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE):
+            raise
+        return False
+    return True
+
+
 def test_pending_offsets_survive_a_kill(broker: Broker, group: str) -> None:
     topic = topic_creator(broker.bootstrap, "survivors")(partitions=PARTITIONS)
     settings = {"bootstrap.servers": broker.bootstrap, "log_level": 2, "reconnect.backoff.max.ms": 200}
     consumer = Consumer(settings | {"group.id": group, "enable.auto.commit": False})
-    consumer.commit(offsets=[Place(topic, partition, 3) for partition in range(PARTITIONS)], asynchronous=False)
+    wait_until(partial(_commits, consumer, topic), SECONDS, "the new broker has a coordinator of groups")
     producers = [transactional_producer(broker.bootstrap, **settings) for _ in range(PARTITIONS)]
     for partition, producer in enumerate(producers):
         producer.begin_transaction()

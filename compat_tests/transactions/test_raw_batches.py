@@ -9,6 +9,7 @@ from raw_transactions import (
     INVALID_PRODUCER_EPOCH,
     INVALID_TXN_STATE,
     NONE,
+    NOT_ENOUGH_REPLICAS,
     Transactional,
     committed_bytes,
     stable_offset,
@@ -25,6 +26,14 @@ def _await_stable(connection: Connection, topic: str, offset: int) -> None:
     deadline = time.monotonic() + SECONDS_MAX
     while stable_offset(connection, topic) < offset:
         assert time.monotonic() < deadline, f"the stable offset is {stable_offset(connection, topic)}"
+
+
+def _settled_refusal(producer: Transactional, topic: str) -> int:
+    """Sends a late batch again while the coordinator is busy with the end of the transaction."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while (error := producer.produce(topic, b"late", 1)[0]) == NOT_ENOUGH_REPLICAS:
+        assert time.monotonic() < deadline
+    return error
 
 
 def test_a_batch_whose_partition_was_not_added_is_refused(connection, topic):
@@ -56,7 +65,7 @@ def test_a_late_batch_of_an_ended_transaction_is_refused(connection, topic):
     assert producer.produce(topic, b"value", 0) == (NONE, 0)
     assert producer.end(is_commit=True) == NONE
     _await_stable(connection, topic, 2)
-    assert producer.produce(topic, b"late", 1)[0] == INVALID_TXN_STATE
+    assert _settled_refusal(producer, topic) == INVALID_TXN_STATE
     assert stable_offset(connection, topic) == 2, "no transaction was opened"
 
 
