@@ -23,6 +23,11 @@ PARTITIONS = 2
 RECORDS = 20
 PER_TRANSACTION = 4
 SECONDS = 30
+COORDINATOR_STARTS = {
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+}
 
 
 @pytest.fixture
@@ -244,7 +249,7 @@ def _commits(consumer: Consumer, topic: str) -> bool:
     try:
         consumer.commit(offsets=[Place(topic, partition, 3) for partition in range(PARTITIONS)], asynchronous=False)
     except KafkaException as error:
-        if error.args[0].code() not in (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE):
+        if error.args[0].code() not in COORDINATOR_STARTS:
             raise
         return False
     return True
