@@ -17,13 +17,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
 from simulation.runner import task_of
 from simulation.simulation import Outcome, simulate
 
 from .list_append import edn
 from .transaction_history import TransactionHistory
 from .transaction_run import TransactionRun
-from .transaction_scenario import TransactionScenario, transaction_scenario_of
+from .transaction_scenario import TransactionScenario
 
 CHECKER = ("check", "--json", "--model", "list-append", "--consistency-models", "read-committed")
 CHECKED = (0, 1)
@@ -71,8 +72,9 @@ def failures(report: Mapping[str, Any]) -> Iterator[str]:
 
 def check_seed(seed: int, policy: str, checker: str) -> list[str]:
     """Simulates a seed, and returns what is wrong with its history."""
-    task = task_of(seed, policy, 3, has_groups=False)
-    outcome, history = recorded(transaction_scenario_of(seed, task.policy))
+    scenario = replace(task_of(seed, policy, 3, has_groups=False), has_transactions=True).scenario()
+    assert isinstance(scenario, TransactionScenario)
+    outcome, history = recorded(scenario)
     if outcome.failure is not None:
         return [f"{type(outcome.failure).__name__}: {outcome.failure}"]
     return list(failures(report_of(history, checker)))

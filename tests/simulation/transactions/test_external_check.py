@@ -3,7 +3,8 @@
 import shutil
 
 import pytest
-from simulation.transactions.external_check import failures, recorded, report_of
+from simulation.runner import BY_TURNS
+from simulation.transactions.external_check import failures, main, recorded, report_of
 from simulation.transactions.planted_transaction_bugs import shows_open_transactions_to_committed_readers
 from simulation.transactions.small_histories import ONE, Small
 from simulation.transactions.transaction_history import Poll, Record
@@ -38,6 +39,13 @@ def test_adya_finds_an_aborted_read() -> None:
     assert list(failures(report_of(small.history, "adya"))) == []
     small.reader.events.append(Poll(ONE, [Record(2, b"c")], 10.0, 10.1))
     assert any(each.startswith("G1a: ") for each in failures(report_of(small.history, "adya")))
+
+
+@needs_adya
+@pytest.mark.slow
+def test_adya_checks_seeds_of_all_policies(capsys: pytest.CaptureFixture[str]) -> None:
+    first = BY_TURNS.index("nrw:5,3,3")
+    assert main(["--seeds", "2", "--first-seed", str(first), "--processes", "1"]) == 0, capsys.readouterr().out
 
 
 @needs_adya

@@ -1,7 +1,9 @@
 """Simulates one seed with transactions: a cluster, producers and readers under faults, and the checks at the end."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
+import pytest
 import trio
 from simulation.determinism import random_of
 from simulation.faults import Catalogue
@@ -12,6 +14,7 @@ from simulation.outages import OUTAGES
 from simulation.simulation import Outcome, Run, SimulationError, simulate
 from simulation.world import Print
 
+from tailrace.broker.transactions.coordinator import transaction_state
 from tailrace.cluster.coordinators import TRANSACTIONS_TOPIC
 from tailrace.protocol.apis import ApiKey
 
@@ -32,6 +35,15 @@ def simulate_transactions(scenario: TransactionScenario, show: Print | None = No
     return simulate(scenario, show, TransactionRun)
 
 
+@contextmanager
+def _epochs_up_to(last: int) -> Iterator[None]:
+    """Lets the epochs of producers end early, because no simulation takes long enough to use them up."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transaction_state, "EPOCH_MAX", last)
+        patch.setattr(transaction_state, "EPOCH_USED_MAX", last - 1)
+        yield
+
+
 FAULTS: Catalogue = {**GROUP_CATALOGUE, **OUTAGES, **TRANSACTION_CATALOGUE}
 
 
@@ -45,7 +57,8 @@ class TransactionRun(Run):
 
     async def run(self) -> None:
         self.history = TransactionHistory()
-        await super().run()
+        with _epochs_up_to(self.scenario.epoch_max):
+            await super().run()
 
     async def _create_topic(self) -> None:
         await super()._create_topic()

@@ -32,6 +32,8 @@ class TransactionScenario(Scenario, frozen=True, kw_only=True):
     """The possible timeouts of transactions."""
     strays: float = 0.1
     """How often a request to end a transaction arrives late a second time."""
+    epoch_max: int = 2**15 - 1
+    """The last epoch of a producer id. With a small one, producers go on with other ids again and again."""
     transactions: int = 12
     """How many transactions each transactional id has until its load ends."""
 
@@ -62,9 +64,10 @@ class TransactionScenario(Scenario, frozen=True, kw_only=True):
     def describe(self) -> str:
         processors = "payments are processed; " * self.has_processors
         processors += "by members of a group; " * (self.has_processors and self.has_members)
+        epochs = f"no epoch exceeds {self.epoch_max}; " * (self.epoch_max < 100)
         return (
-            f"{super().describe()}; {self.ids} transactional ids, {self.second_protocol:g} of them TV2; {processors}"
-            f"{self.receipts} partitions of receipts"
+            f"{super().describe()}; {epochs}{self.ids} transactional ids, {self.second_protocol:g} of them TV2; "
+            f"{processors}{self.receipts} partitions of receipts"
         )
 
 
@@ -113,6 +116,7 @@ def transaction_scenario_of(
         planned += plan(
             random_of(seed, "outages"), OUTAGES, outages, count=1, begins=FAULTS_BEGIN, ends=FAULTS_END - 1.0
         )
+    epochs = random_of(seed, "epochs")
     return TransactionScenario(
         seed,
         policy,
@@ -137,4 +141,5 @@ def transaction_scenario_of(
         timeout_seconds=chance.choice(((1.0, 3.0, 30.0), (30.0,), (0.4, 1.0))),
         strays=chance.choice((0.0, 0.1, 0.3)),
         has_members=chance.random() < 0.5,
+        epoch_max=epochs.choice((3, 8)) if epochs.random() < 0.25 else 2**15 - 1,
     )
