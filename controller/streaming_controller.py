@@ -305,7 +305,7 @@ class StreamingController:
             await term.workflow.events.send(ReconciliationDue())
             term.connections.reconcile()
             await term.administration.forget_deleted_topics()
-            await term.administration.tokens.forget_expired()
+            await term.administration.forget_expired_tokens()
             await trio.sleep(self._settings.reconciliation_seconds)
 
     async def _rebalance(self, term: "_Term") -> None:

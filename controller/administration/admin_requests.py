@@ -4,6 +4,8 @@ Between the write and its effect the controllers act, as after any other change 
 """
 
 from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -51,7 +53,9 @@ from .reassignment_planning import (
     plan_reassignments,
 )
 from .security_planning import plan_security
-from .token_requests import TokenRequests
+
+if TYPE_CHECKING:
+    from .token_requests import TokenRequests
 
 RESTORED_SERVICE_MS_MAX = 2_000
 """How long the response to an undeletion waits for leaders. The topic is restored even if that takes longer."""
@@ -79,8 +83,19 @@ class AdminRequests:
         self._wall_clock = wall_clock
         self._chance = chance
         self._logger = logger
-        self.tokens = TokenRequests(
-            self.change_security, completion.cluster.security, broker_configs, wall_clock, chance, logger
+
+    @cached_property
+    def tokens(self) -> "TokenRequests":
+        """Carries out the requests about delegation tokens."""
+        from .token_requests import TokenRequests  # few clusters have delegation tokens
+
+        return TokenRequests(
+            self.change_security,
+            self._completion.cluster.security,
+            self._broker_configs,
+            self._wall_clock,
+            self._chance,
+            self._logger,
         )
 
     # Kafka's admin requests
@@ -232,6 +247,11 @@ class AdminRequests:
             return Planned(None, plan_purge(self._local, self._wall_clock.now_ms(), retention_ms))
 
         await self._writer.write([None], plan_each(plan), Deadlines(TIMEOUT_MS))
+
+    async def forget_expired_tokens(self) -> None:
+        """Removes delegation tokens that have expired."""
+        if self._completion.cluster.security.tokens:
+            await self.tokens.forget_expired()
 
     async def _wait_until_served(
         self, topics: list[TopicSpec | KafkaError], deadlines: Deadlines

@@ -59,6 +59,13 @@ async def test_an_entry_is_what_was_put(world: World) -> None:
     assert await world.another().get("topic/a") == entry
 
 
+async def test_a_key_has_the_name_of_a_user_as_it_is(world: World) -> None:
+    key = 'security/user/CN=a b/"ö",O=%2F\\ \u2603'
+    entry = await put(world.store, key, b"1")
+    assert await world.another().get(key) == entry
+    assert (await world.store.list("security/")).entries == (entry,)
+
+
 async def test_a_change_counts_only_on_the_version_it_was_made_from(world: World) -> None:
     store = world.store
     first = await put(store, "a", b"1")

@@ -2,6 +2,7 @@
 
 import pytest
 import structlog
+import trio
 from audit_logs import disk
 from simulation.network import MemoryNetwork
 from spus import SteadyClock
@@ -12,6 +13,7 @@ from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import SettingsError
 from tailrace.server.auditing.audit_opening import open_audit_trail
 from tailrace.server.auditing.audit_trail import AuditTrail
+from tailrace.server.request_context import ClientIdentity
 
 
 async def _opened(**changes: str) -> AuditTrail | None:
@@ -34,3 +36,21 @@ async def test_settings_without_effect_and_wrong_keys_are_refused() -> None:
         await _opened(enable="true", signing_key_location="/data/key.pem")
     with pytest.raises(SettingsError, match="cannot be opened"):
         await _opened(enable="true", signing_key_location="/data/none.pem")
+
+
+@pytest.mark.parametrize(("policy", "stops"), [("continue", 0), ("stop", 1)])
+async def test_a_server_goes_on_or_stops_if_the_log_cannot_be_written(
+    autojump_clock: object, policy: str, stops: int
+) -> None:
+    files, stopped = disk(), list[None]()
+    configs = BrokerConfigs({"audit.log.enable": "true", "audit.log.failure.policy": policy})
+    seams = Seams(MemoryNetwork(), files, SteadyClock(), RandomChance(1))
+    trail = await open_audit_trail(configs, "/data", seams, structlog.get_logger(), lambda: stopped.append(None))
+    assert trail is not None
+    async with trio.open_nursery() as nursery:
+        await nursery.start(trail.run)
+        files.room_bytes = 0
+        trail.changed(ClientIdentity("192.0.2.1:5"), None, "CreateTopics", "TOPIC:a")
+        await trio.sleep(1)
+        assert len(stopped) == stops
+        nursery.cancel_scope.cancel()

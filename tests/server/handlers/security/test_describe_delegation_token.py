@@ -45,7 +45,7 @@ async def test_the_tokens_of_some_owners_are_those_that_they_own_created_or_rene
         running.clock.time_ms += 1001
         assert await described("bob") == set(), "they have expired"
         assert len(running.workflow.cluster.security.tokens) == 2
-        await running.administration.tokens.forget_expired()
+        await running.administration.forget_expired_tokens()
         assert not running.workflow.cluster.security.tokens
 
 
