@@ -1,6 +1,6 @@
 """A Streaming Controller and real SPUs on one simulated network, each with its own files; each can be killed."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -58,12 +58,13 @@ class ClusterOfSpus(Struct):
     traces: bool = False
     is_encrypted: bool = False
     """Whether the private ports use TLS."""
+    broker: Mapping[str, str] = field(default_factory=dict)
+    """The broker configs of all servers."""
 
     # processes
 
     async def start_sc(self, **more: Any) -> None:
-        if self.is_encrypted:
-            more["broker"] = private_tls(SC_NAME)
+        more["broker"] = {**self.broker, **(private_tls(SC_NAME) if self.is_encrypted else {})}
         settings = sc_settings(metrics=None, reconciliation_seconds=10, **more)
         sc = StreamingController(settings, self.world.seams(), self.world.store, structlog.get_logger())
         self.sc = await self._start(sc)
@@ -92,7 +93,7 @@ class ClusterOfSpus(Struct):
             (ListenerSettings("PUBLIC", address_of(spu)),),
             controllers=(PRIVATE,),
             private=ListenerSettings("PRIVATE", Address(f"spu-{spu}", 9006)),
-            broker=private_tls(spu_name(spu)) if self.is_encrypted else {},
+            broker={**self.broker, **(private_tls(spu_name(spu)) if self.is_encrypted else {})},
         )
 
     async def kill_spu(self, spu: int) -> None:
@@ -195,10 +196,12 @@ async def _kill(running: _Running) -> None:
 
 
 @asynccontextmanager
-async def cluster_of(*spus: int, traces: bool = False, is_encrypted: bool = False) -> AsyncIterator[ClusterOfSpus]:
+async def cluster_of(
+    *spus: int, traces: bool = False, is_encrypted: bool = False, broker: Mapping[str, str] | None = None
+) -> AsyncIterator[ClusterOfSpus]:
     """Yields a cluster whose SPUs are registered and running, and kills everything at the end."""
     async with trio.open_nursery() as nursery:
-        cluster = ClusterOfSpus(nursery, traces=traces, is_encrypted=is_encrypted)
+        cluster = ClusterOfSpus(nursery, traces=traces, is_encrypted=is_encrypted, broker=broker or {})
         await cluster.world.register(*spus, host=HOST)
         await cluster.start_sc()
         async with trio.open_nursery() as starting:
