@@ -16,6 +16,7 @@ from tailrace.protocol.messages.describe_configs import DescribeConfigsRequest, 
 from tailrace.runtime.network import outgoing_host
 from tailrace.runtime.wall_clock import SystemClock, WallClock
 
+from .access_checks import access_findings, rules_of
 from .cluster_facts import ClusterFacts
 from .doctor_checks import (
     address_findings,
@@ -61,6 +62,7 @@ async def _doctor(
         *disk_findings(visits),
         *limit_findings(visits),
         *version_findings(visits, __version__),
+        *access_findings(await rules_of(client) if sighting.is_from_sc else None),
         *(
             [loss_finding(windows)]
             if windows is not None
