@@ -168,14 +168,14 @@ class PublicServer:
         """Closes a connection of an address with too many new connections, after a while if there is room for it."""
 
         async def close_later() -> None:
-            self._held += 1
             try:
                 await trio.sleep(milliseconds / 1000)
             finally:
                 self._held -= 1
                 connection.close()
 
-        if self._held < HELD_CONNECTIONS_MAX:
+        if self._held < HELD_CONNECTIONS_MAX and self._count_all + self._held < self._clients_max:
+            self._held += 1
             nursery.start_soon(close_later)
         else:
             connection.close()

@@ -4,11 +4,13 @@ import pytest
 import trio
 from administered import administered
 from public_sc import ADDRESS, PublicSc, public_sc, tailrace
+from quota_samples import quota
 
 from tailrace.client.admin_client import BROKER_RESOURCE, TOPIC_RESOURCE, AdminClient, ConfigResource, NewTopic
 from tailrace.client.log_facts import Partition
 from tailrace.client.server_connection import RefusedError, unless_refused
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
+from tailrace.security.quotas.quota_filters import EXACT, EntityFilter
 
 
 async def with_spus(sc: PublicSc, *ids: int) -> AdminClient:
@@ -86,3 +88,18 @@ async def test_replicas_are_moved_and_leaders_elected() -> None:
                 await trio.sleep(0.01)
         refused = (await admin.elect_leaders([Partition("orders", 7)]))[Partition("orders", 7)]
         assert refused is not None
+
+
+async def test_quotas_are_set_and_found() -> None:
+    async with public_sc() as sc:
+        admin = await with_spus(sc)
+        alice = quota({"producer_byte_rate": 5.0}, user="alice", client_id=None)
+        await admin.alter_quotas(alice.entity, {"producer_byte_rate": 5.0}, validate_only=True)
+        assert await admin.quotas() == []
+        await admin.alter_quotas(alice.entity, alice.values)
+        assert await admin.quotas([EntityFilter("user", EXACT, "alice")]) == [alice]
+        assert await admin.quotas([EntityFilter("user", EXACT, "alice")], is_strict=True) == []
+        with pytest.raises(RefusedError, match="greater than 0"):
+            await admin.alter_quotas(alice.entity, {"producer_byte_rate": -1.0})
+        await admin.alter_quotas(alice.entity, {"producer_byte_rate": None})
+        assert await admin.quotas() == []

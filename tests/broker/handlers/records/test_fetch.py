@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import trio
 from msgspec.structs import replace
+from quota_samples import alter, quota
 from simulation.client import WireClient
 from spus import RunningSpu, batch, led_elsewhere, newest, running_spu
 from transacting import write_data, write_marker
@@ -339,6 +340,58 @@ async def test_a_session_names_only_what_is_new(autojump_clock: object) -> None:
         assert wrong.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
         unknown = await ask(client, fetch(session_id=session + 1, session_epoch=1))
         assert unknown.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+async def test_a_throttled_fetch_gets_no_records_and_its_client_gets_them_later(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        for _ in range(3):
+            await produce(client, batch(bytes(900)))
+        await alter(client, quota({"consumer_byte_rate": 150.0}, client_id="test"))
+        one = wanted(0, bytes_max=100)
+        full = await ask(client, fetch(one, session_epoch=0))
+        assert offsets(full) == [0]
+        assert full.throttle_time_ms == 0
+        held = await ask(client, fetch(wanted(1, bytes_max=100), session_id=full.session_id, session_epoch=1))
+        assert (held.responses, held.session_id) == ([], full.session_id)
+        assert held.throttle_time_ms > 0
+        # The session did not tell the client anything, so that it tells it when the first batch has left the window.
+        epoch = 1
+        while held.throttle_time_ms:
+            assert not held.responses
+            began, epoch = trio.current_time(), epoch + 1
+            again = await ask(client, fetch(session_id=full.session_id, session_epoch=epoch))
+            assert trio.current_time() - began == pytest.approx(held.throttle_time_ms / 1000)
+            held = again
+        assert offsets(held) == [1]
+
+
+async def test_a_throttled_fetch_begins_no_session(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        await produce(client, batch(bytes(900)))
+        await alter(client, quota({"consumer_byte_rate": 1.0}, client_id="test"))
+        before = len(running.spu.fetch_sessions)
+        held = await ask(client, fetch(wanted(), session_epoch=0))
+        assert (held.responses, held.session_id) == ([], 0)
+        assert held.throttle_time_ms > 0
+        assert len(running.spu.fetch_sessions) == before
+
+
+async def test_a_fetch_returns_no_more_than_its_quota_allows(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        for _ in range(4):
+            await produce(client, batch(bytes(900)))
+        await alter(client, quota({"consumer_byte_rate": 250.0}, client_id="test"))
+        response = await ask(client, fetch(wanted()))
+        assert offsets(response) == [0, 1]
+        assert response.throttle_time_ms == 0
 
 
 async def test_topics_are_named_by_id_in_newer_versions(autojump_clock: object) -> None:
