@@ -38,6 +38,7 @@ from .given_settings import (
     ineffective_variables,
     unknown_broker_variables,
 )
+from .listener_variables import listener_overrides
 from .setting_lines import TOP, setting_lines
 
 DEFAULT = "default"
@@ -129,7 +130,7 @@ class _Check:
         broker = file.pop(TABLE, {})
         self._broker = self._broker_of(broker)
         known = {name: value for name, value in file.items() if self._is_known(name)}
-        self._variables = broker_configs_of(environment, BROKER_CONFIGS)
+        self._variables = broker_configs_of(environment, (*BROKER_CONFIGS, *listener_overrides(environment)))
         self._merged = merge(kind.names | {TABLE}, known, environment, {})
         self._broker_defaults: Mapping[str, str] = {}
 

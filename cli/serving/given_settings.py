@@ -31,6 +31,8 @@ from tailrace.runtime.settings_sources import (
     variable_of,
 )
 
+from .listener_variables import listener_overrides
+
 OFF = "off"
 ALL_NAMES = frozenset(
     {"data", "public", "private", "metrics", "log-level", "log-format"}
@@ -202,7 +204,7 @@ def given_settings(names: Collection[str], arguments: argparse.Namespace) -> Giv
     flags = {name: getattr(arguments, name.replace("-", "_"), None) for name in names}
     for variable in unknown_broker_variables(os.environ):
         raise SettingsError(about_unknown(variable))
-    variables = broker_configs_of(os.environ, BROKER_CONFIGS)
+    variables = broker_configs_of(os.environ, (*BROKER_CONFIGS, *listener_overrides(os.environ)))
     return GivenSettings(merge(known, file, os.environ, flags), arguments.set, variables)
 
 
@@ -216,12 +218,14 @@ def content_of(path: str) -> bytes:
 
 def unknown_broker_variables(environment: Mapping[str, str]) -> list[str]:
     """Returns the environment variables that would set broker configs that do not exist."""
-    return [each for each in unknown_variables(environment, _variables()) if each.startswith(BROKER_PREFIX)]
+    return [each for each in unknown_variables(environment, _variables(environment)) if each.startswith(BROKER_PREFIX)]
 
 
 def ineffective_variables(environment: Mapping[str, str]) -> list[str]:
     """Returns the other environment variables that look like settings of Tailrace and have no effect."""
-    return [each for each in unknown_variables(environment, _variables()) if not each.startswith(BROKER_PREFIX)]
+    return [
+        each for each in unknown_variables(environment, _variables(environment)) if not each.startswith(BROKER_PREFIX)
+    ]
 
 
 def about_unknown(variable: str) -> str:
@@ -230,15 +234,19 @@ def about_unknown(variable: str) -> str:
     if variable.startswith(BROKER_PREFIX):
         kind, prefix = "broker config", BROKER_PREFIX
     # All have the prefix in common, so it says nothing about what is similar.
-    names = [each.removeprefix(prefix) for each in _variables() if each.startswith(prefix)]
+    names = [each.removeprefix(prefix) for each in _variables({}) if each.startswith(prefix)]
     close = similar(variable.removeprefix(prefix), names)
     return f"{variable}: there is no such {kind}" + ("" if close is None else f"; did you mean {prefix}{close}?")
 
 
-def _variables() -> list[str]:
-    """Returns all environment variables that are settings of a server or a client."""
+def _variables(environment: Mapping[str, str]) -> list[str]:
+    """Returns all environment variables that are settings of a server or a client.
+
+    Of the settings of single listeners, they are those that are in the environment.
+    """
+    overrides = listener_overrides(environment)
     settings = map(variable_of, sorted(ALL_NAMES))
-    return [*settings, CONFIG_VARIABLE, *CLIENT_VARIABLES, *map(broker_variable_of, BROKER_CONFIGS)]
+    return [*settings, CONFIG_VARIABLE, *CLIENT_VARIABLES, *map(broker_variable_of, (*BROKER_CONFIGS, *overrides))]
 
 
 def _listener(name: str, text: str, where: str) -> ListenerSettings:

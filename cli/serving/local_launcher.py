@@ -19,7 +19,7 @@ from tailrace.runtime.settings import ListenerSettings, SpuSettings, parse_addre
 from tailrace.runtime.settings_sources import ENVIRONMENT_PREFIX
 from tailrace.storage.directory import layout
 
-from .managed_spus import ManagedSpus, child_command
+from .managed_spus import ManagedSpus, child_command, child_variables
 from .serving import CannotServeError, LogSettings
 
 STOP_SECONDS_MAX = 30
@@ -156,7 +156,8 @@ class LocalLauncher:
         return running, spu.addresses
 
     async def _launch_child(self, settings: SpuSettings) -> tuple[RunningProcess, Sequence[Address]]:
-        child = await start_child(child_command(settings, self._log), environment_without(ENVIRONMENT_PREFIX))
+        environment = environment_without(ENVIRONMENT_PREFIX) | child_variables(settings)
+        child = await start_child(child_command(settings, self._log), environment)
         running = _SpuChild(child)
         try:
             line = await child.read_line()

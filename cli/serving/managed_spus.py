@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tailrace.cluster.configs.broker_configs import definition_of
 from tailrace.controller.objects.objects import Spu, SpuGroup
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.network import Address
 from tailrace.runtime.settings import ListenerSettings, SpuSettings
+from tailrace.runtime.settings_sources import broker_variable_of
 
 from .serving import LogSettings
 
@@ -164,11 +166,22 @@ def child_command(settings: SpuSettings, log: LogSettings) -> list[str]:
     if settings.rack is not None:
         command += ["--rack", settings.rack]
     for name, value in settings.broker.items():
-        command += ["--set", f"{name}={value}"]
+        if not _is_secret(name):
+            command += ["--set", f"{name}={value}"]
     command += ["--log-level", log.level]
     if log.format is not None:
         command += ["--log-format", log.format]
     return command
+
+
+def child_variables(settings: SpuSettings) -> dict[str, str]:
+    """Returns the environment variables of an SPU as a child process: its secrets, which no command line may show."""
+    return {broker_variable_of(name): value for name, value in settings.broker.items() if _is_secret(name)}
+
+
+def _is_secret(name: str) -> bool:
+    definition = definition_of(name)
+    return definition is not None and definition.sensitive
 
 
 def _moved(listener: ListenerSettings, spu: SpuId, apart: int = PORTS_APART) -> ListenerSettings:

@@ -234,7 +234,7 @@ COMPACTION_BACKOFF_MS_MIN = 100
 def _checked(static: Mapping[str, str]) -> dict[str, str]:
     checked = {}
     for name, text in static.items():
-        definition = BROKER_CONFIGS.get(name) or _of_one_listener(name)
+        definition = definition_of(name)
         if definition is None:
             raise SettingsError(f"there is no broker setting {name!r}{_similar(name)}")
         if name in _FLAGS:
@@ -246,8 +246,11 @@ def _checked(static: Mapping[str, str]) -> dict[str, str]:
     return checked
 
 
-def _of_one_listener(name: str) -> ConfigDefinition | None:
-    """Returns the definition of a setting for a single listener; None if there is no such setting."""
+def definition_of(name: str) -> ConfigDefinition | None:
+    """Returns the definition of a broker config, also of one for a single listener; None if there is none."""
+    definition = BROKER_CONFIGS.get(name)
+    if definition is not None:
+        return definition
     override = split_override(name)
     if override is None or not override[1].startswith(PER_LISTENER_PREFIXES):
         return None

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from tailrace.cli.main import parse
 from tailrace.cli.serving.given_settings import given_settings
-from tailrace.cli.serving.managed_spus import ManagedSpus, child_command
+from tailrace.cli.serving.managed_spus import ManagedSpus, child_command, child_variables
 from tailrace.cli.serving.serve_spu import NAMES, read_settings
 from tailrace.cli.serving.serving import LogSettings, log_settings
 from tailrace.controller.objects.objects import (
@@ -20,7 +20,7 @@ from tailrace.controller.objects.objects import (
 )
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.network import Address
-from tailrace.runtime.settings import ListenerSettings
+from tailrace.runtime.settings import ListenerSettings, SpuSettings
 
 SC = Address("127.0.0.1", 9004)
 DEFAULTS = ManagedSpus(
@@ -203,3 +203,19 @@ def test_published_ports_are_consecutive_and_reach_the_child_process() -> None:
     assert managed.settings_of(_spu(11, "more"), SC).published is None, "only ports of `main` are published"
     high = replace(managed, published=Address("192.0.2.7", 65535))
     assert high.settings_of(_spu(2), SC).published is None
+
+
+def test_secrets_reach_children_in_their_environment() -> None:
+    broker = {
+        "num.partitions": "3",
+        "ssl.key.password": "opensesame",
+        "listener.name.private.ssl.key.password": "mellon",
+    }
+    settings = SpuSettings(1, "/data", (), broker=broker)
+    command = child_command(settings, LogSettings("info", None))
+    assert "num.partitions=3" in command
+    assert not any("opensesame" in word or "mellon" in word for word in command)
+    assert child_variables(settings) == {
+        "TAILRACE_BROKER_SSL_KEY_PASSWORD": "opensesame",
+        "TAILRACE_BROKER_LISTENER_NAME_PRIVATE_SSL_KEY_PASSWORD": "mellon",
+    }
