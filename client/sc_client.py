@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _APIS: Mapping[int, Api] = {**API_TABLE, **SC_OBJECT_APIS}
 _WHAT_TO_DO = "Start one with `tailrace serve sc` or `tailrace up`, or name another with --sc or TAILRACE_SC"
 _OR_BROKERS = f"{_WHAT_TO_DO}, or a broker with --bootstrap or TAILRACE_BOOTSTRAP"
-_IF_IT_CLOSES = "; only its public port takes commands"
+_IF_IT_CLOSES = "; only its public port takes commands, with --client-config if it expects TLS or a login"
 SC = Role("SC", _WHAT_TO_DO, _IF_IT_CLOSES)
 SC_OR_BROKERS = Role("SC", _OR_BROKERS, _IF_IT_CLOSES)
 """The SC, for commands that brokers can answer as well."""
