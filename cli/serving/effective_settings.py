@@ -39,6 +39,7 @@ def _up(given: GivenSettings) -> dict[str, str]:
         "ephemeral": str(settings.is_ephemeral).lower(),
         "secure": str(settings.is_secure).lower(),
         **_log(settings.log),
+        "insecure": str(given.switch("insecure")).lower(),
     }
 
 
@@ -53,6 +54,7 @@ def _sc(given: GivenSettings) -> dict[str, str]:
         "reconciliation": f"{settings.reconciliation_seconds:g}",
         "replace-after": given.text("replace-after", "forever"),
         **_log(log_settings(given)),
+        "insecure": str(given.switch("insecure")).lower(),
     }
 
 
@@ -68,6 +70,7 @@ def _spu(given: GivenSettings) -> dict[str, str]:
         "metrics": _listener(settings.metrics),
         "rack": settings.rack or "",
         **_log(log_settings(given)),
+        "insecure": str(given.switch("insecure")).lower(),
     }
 
 

@@ -35,7 +35,7 @@ from .listener_variables import listener_overrides
 
 OFF = "off"
 ALL_NAMES = frozenset(
-    {"data", "public", "private", "metrics", "log-level", "log-format"}
+    {"data", "public", "private", "metrics", "log-level", "log-format", "insecure"}
     | {"spus", "sc", "sc-private", "published", "topic", "ephemeral", "secure"}
     | {"store", "reconciliation", "replace-after"}
     | {"id", "rack"}

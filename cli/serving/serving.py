@@ -19,14 +19,15 @@ from tailrace.cluster.configs.broker_config_table import BROKER_CONFIGS
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.cluster.configs.config_definitions import without_effect
 from tailrace.runtime import logs
-from tailrace.runtime.network import CannotListenError
+from tailrace.runtime.network import Address, CannotListenError
 from tailrace.runtime.process import ServerStop, allow_many_files, print_ready, serve_until_stopped
 from tailrace.runtime.seams import Seams, real_seams
-from tailrace.runtime.settings import SettingsError
+from tailrace.runtime.settings import ListenerSettings, SettingsError
 
 from .given_settings import GivenSettings, about_unknown, given_settings, ineffective_variables
+from .security_check import warning_of_open_listeners
 
-COMMON_NAMES = frozenset({"data", "public", "metrics", "log-level", "log-format"})
+COMMON_NAMES = frozenset({"data", "public", "metrics", "log-level", "log-format", "insecure"})
 CANNOT_START = 1
 WRONG_SETTING = 2
 YOUNG_OBJECTS_MAX = 20_000
@@ -90,6 +91,12 @@ def add_common_flags(parser: argparse.ArgumentParser, *, public: str, metrics: s
         default=[],
         help="Broker config of Kafka, such as num.partitions=3; may be repeated.",
     )
+    parser.add_argument(
+        "--insecure",
+        action="store_const",
+        const="true",
+        help="Do not warn that the server can be reached from other machines without TLS and SASL.",
+    )
     parser.add_argument("--log-level", choices=sorted(logs.LEVELS), help="Lowest level to log (default: info).")
     parser.add_argument(
         "--log-format", choices=logs.FORMATS, help="Format of the log (default: text on a terminal, otherwise json)."
@@ -126,6 +133,7 @@ def run_server(
         given = given_settings(names, arguments)
         settings = read(given)
         log = log_settings(given)
+        may_be_open = given.switch("insecure") or given.has("secure")  # --secure brings its own settings
         seams = _seams_of(given)
     except SettingsError as error:
         return _refuse(command, error, WRONG_SETTING)
@@ -133,6 +141,9 @@ def run_server(
         print(f"tailrace {command}: {about_unknown(variable)}", file=sys.stderr, flush=True)
     for config in without_effect(given.broker_settings(), BROKER_CONFIGS):
         print(f"tailrace {command}: {config} has no effect in Tailrace", file=sys.stderr, flush=True)
+    warning = None if may_be_open else warning_of_open_listeners(given.broker_settings(), _listeners_of(given))
+    if warning is not None:
+        print(f"tailrace {command}: {warning}", file=sys.stderr, flush=True)
     logs.configure(log.level, json=None if log.format is None else log.format == "json")
     allow_many_files()
     sentences: tuple[type[Exception], ...] = (CannotServeError, CannotListenError, SettingsError, *refusals)
@@ -140,6 +151,16 @@ def run_server(
     if refused is None:
         return 0
     return _refuse(command, refused, WRONG_SETTING if isinstance(refused, SettingsError) else CANNOT_START)
+
+
+def _listeners_of(given: GivenSettings) -> list[ListenerSettings]:
+    """Returns the listeners for clients and servers whose addresses were given; others are for this machine only."""
+    private = [
+        given.listener(option, ListenerSettings("PRIVATE", Address("localhost", 0)))
+        for option in ("private", "sc-private")
+        if given.has(option)
+    ]
+    return [*given.listeners(), *private]
 
 
 def _seams_of(given: GivenSettings) -> Seams:

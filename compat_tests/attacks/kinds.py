@@ -361,7 +361,7 @@ def fetch_of_everything(bootstrap: str, until: float) -> None:
 
 def decompression_bomb(bootstrap: str, until: float) -> None:
     """Produces a few kilobytes that become a hundred megabytes."""
-    data = batch(gzip.compress(bytes(LARGE_BYTES)), 1, compression=1)
+    data = batch(gzip.compress(bytes(LARGE_BYTES), 1), 1, compression=1)
     repeat(bootstrap, until, lambda number: request(PRODUCE, 3, produce_body("attacked", 0, data, acks=1)), 1)
 
 

@@ -78,5 +78,5 @@ def test_flags_are_named_as_their_settings_are() -> None:
             "config",
             "set",
         ),
-        *("log_level", "log_format"),
+        *("log_level", "log_format", "insecure"),
     }

@@ -88,5 +88,6 @@ def test_flags_are_named_as_their_settings_are() -> None:
         "set": [],
         "log_level": None,
         "log_format": None,
+        "insecure": None,
         "until_input_ends": False,
     }

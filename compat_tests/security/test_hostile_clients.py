@@ -1,0 +1,80 @@
+"""A broker under attack stays within its bounds, and serves others during the attack and after it.
+
+Each attack runs for a moment, as a program of its own. `bench/hostile` measures how fast others are served meanwhile.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from attacks.kinds import batch
+from brokers import private_broker
+from raw import METADATA, PRODUCE, connect, metadata_request, produce_body, produce_result
+
+SECONDS = 0.7
+RESIDENT_MB_MAX = 256
+"""More than an idle broker and all the memory that these attacks may take."""
+RECORD = bytes.fromhex("0e00000001027800")
+KINDS = (
+    "slow_loris",
+    "unread_responses",
+    "huge_array",
+    "nested_arrays",
+    "tagged_fields",
+    "decompression_bomb",
+    "members",
+    "huge_topic_creation",
+)
+
+
+@pytest.fixture(scope="module")
+def broker(request, tmp_path_factory):
+    if request.config.getoption("--broker") == "apache-kafka":
+        pytest.skip("the bounds are ours")
+    with private_broker(request, tmp_path_factory.mktemp("hostile"), {"max.connections": "2000"}) as broker:
+        _produce_until_it_works(broker.bootstrap)
+        yield broker
+        assert broker.stop() == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_others_are_served_and_memory_stays_bounded(broker, kind):
+    command = [sys.executable, "-m", "attacks", kind, broker.bootstrap, str(SECONDS)]
+    environment = {"PYTHONPATH": str(Path(__file__).parents[1])}
+    with connect(broker.bootstrap) as neighbour:
+        neighbour.socket.settimeout(30)
+        attack = subprocess.Popen(command, env=environment, start_new_session=True)
+        while attack.poll() is None:
+            assert _produced(neighbour) == 0
+        assert attack.returncode == 0
+        assert _produced(neighbour) == 0
+    with connect(broker.bootstrap) as another:
+        another.socket.settimeout(30)
+        assert _produced(another) == 0
+    status = Path(f"/proc/{broker.pid}/status").read_text()
+    assert int(status.split("VmRSS:")[1].split()[0]) // 1024 < RESIDENT_MB_MAX
+
+
+def test_a_request_with_more_tagged_fields_or_elements_than_allowed_is_refused(broker):
+    for body in (b"\0\x0f\x42\x41" + bytes(2 * 1_000_001), b"\0\0\x27\x11" + bytes(2 * 10_001)):
+        with connect(broker.bootstrap) as connection:
+            connection.send(_framed(METADATA, 3, body))
+            assert connection.is_closed_by_broker()
+
+
+def _framed(key, version, body):
+    head = key.to_bytes(2, "big") + version.to_bytes(2, "big") + bytes(4) + b"\xff\xff"
+    return (len(head) + len(body)).to_bytes(4, "big") + head + body
+
+
+def _produced(connection):
+    return produce_result(connection.call(PRODUCE, 3, produce_body("neighbour", 0, batch(RECORD, 1))))[0]
+
+
+def _produce_until_it_works(bootstrap):
+    """Creates the topics of the neighbour and of the attacks. A missing one is ready when it is asked for again."""
+    with connect(bootstrap) as connection:
+        for topic in ("neighbour", "attacked"):
+            connection.call(METADATA, 1, metadata_request(topic))
+        assert _produced(connection) == 0
