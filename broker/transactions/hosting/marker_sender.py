@@ -71,6 +71,9 @@ class MarkerSender:
         """The sleep of the task that wakes resting markers; None if there is no such task."""
         self._answered: list[tuple[Sequence[WaitingMarker], WriteTxnMarkersResponse]] = []
         """The responses of this SPU that were not handled yet."""
+        self._writes_here = False
+        """Whether markers are being written here at the moment. What writes them handles the responses that come at
+        once."""
 
     @property
     def waiting(self) -> int:
@@ -115,7 +118,7 @@ class MarkerSender:
         for line in sorted(lines):
             self._start(line)
         if gone:
-            self._nursery.start_soon(self._report, gone)
+            self._nursery.start_soon(self._report_soon, gone)
 
     def _start(self, line: Line) -> None:
         if self._in_flight[line] < REQUESTS_IN_FLIGHT_MAX and self._lines.has_line(line):
@@ -127,18 +130,26 @@ class MarkerSender:
         self._in_flight[line] -= 1
         while markers := self._lines.take(line):
             request = request_of(markers, TRANSACTION_VERSION_FROM)
+            self._writes_here = True
             self._write_locally(request.markers, partial(self._on_written, markers))
+            self._writes_here = False
+            self._take_answers()
+            if not self._lines.has_line(line):
+                break  # each pass through Trio's loop costs as much as a marker
             await trio.lowlevel.checkpoint()
-        self._end_turn()
 
     def _on_written(self, markers: Sequence[WaitingMarker], response: WriteTxnMarkersResponse) -> None:
-        if not self._answered:
-            self._nursery.start_soon(self._take_answers)
+        if not self._answered and not self._writes_here:
+            self._nursery.start_soon(self._take_answers_soon)
         self._answered.append((markers, response))
 
-    async def _take_answers(self) -> None:
+    async def _take_answers_soon(self) -> None:
+        self._take_answers()
+
+    def _take_answers(self) -> None:
+        """Handles the responses of this SPU, and ends the turn."""
         answered, self._answered = self._answered, []
-        await self._report([each for markers, response in answered for each in outcomes(markers, response)])
+        self._report([each for markers, response in answered for each in outcomes(markers, response)])
 
     async def _send_to(self, line: Line) -> None:
         """Sends markers to another SPU while there are any for it."""
@@ -152,13 +163,16 @@ class MarkerSender:
                     for marker in markers:
                         self._rest(marker, str(error), now)
                 else:
-                    await self._report(list(outcomes(markers, response)))
+                    self._report(list(outcomes(markers, response)))
         finally:
             self._in_flight[line] -= 1
         self._start(line)
 
-    async def _report(self, results: Sequence[tuple[WaitingMarker, ErrorCode]]) -> None:
-        """Tells coordinators what became of their markers."""
+    async def _report_soon(self, results: Sequence[tuple[WaitingMarker, ErrorCode]]) -> None:
+        self._report(results)
+
+    def _report(self, results: Sequence[tuple[WaitingMarker, ErrorCode]]) -> None:
+        """Tells coordinators what became of their markers, and ends the turn."""
         now = trio.current_time()
         by_owner: dict[Owner, list[WaitingMarker]] = {}
         for marker, code in results:
@@ -172,7 +186,6 @@ class MarkerSender:
         for owner, written in by_owner.items():
             owner.tell(partial(_tell, written))
         self._end_turn()
-        await trio.lowlevel.checkpoint()
 
     # markers that could not be written
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import structlog
 import trio
+import trio.testing
 from clusters import ClusterOfSpus, cluster_of
 from msgspec import Struct, field
 from structlog.testing import capture_logs
@@ -65,6 +66,9 @@ class _World(Struct):
     there: list[ErrorCode | OSError] = field(default_factory=list)
     sent: list[tuple[SpuId, WriteTxnMarkersRequest]] = field(default_factory=list)
     version: int = 2
+    commits_at_once: bool = True
+    uncommitted: list[Callable[[], None]] = field(default_factory=list)
+    """What reports the markers here that are not committed yet."""
 
     def put_topic(self, name: str, *leaders: int) -> None:
         topic_id = TopicId(int=hash(name) & 0xFFFF)
@@ -78,7 +82,11 @@ class _World(Struct):
         self, markers: list[WritableTxnMarker], on_written: Callable[[WriteTxnMarkersResponse], None]
     ) -> None:
         self.sent.append((HERE, WriteTxnMarkersRequest(markers)))
-        on_written(_response(WriteTxnMarkersRequest(markers), self.here.pop(0) if self.here else ErrorCode.NONE))
+        response = _response(WriteTxnMarkersRequest(markers), self.here.pop(0) if self.here else ErrorCode.NONE)
+        if self.commits_at_once:
+            on_written(response)
+        else:
+            self.uncommitted.append(lambda: on_written(response))
 
     async def send_to(self, spu: SpuId, api: Api, make: Callable[[int], Any], seconds: float) -> tuple[int, Any]:
         await trio.sleep(0.001)
@@ -138,6 +146,26 @@ async def test_each_leader_gets_one_request(autojump_clock: object) -> None:
         assert sorted(world.owner.written) == T
         assert sorted(spu for spu, _ in world.sent) == [HERE, THERE]
         assert world.sender.waiting == 0
+
+
+async def test_a_marker_here_is_reported_as_soon_as_it_is_committed(autojump_clock: object) -> None:
+    async with trio.open_nursery() as nursery:
+        world = _world(nursery)
+        world.put_topic("t", HERE, HERE, HERE)
+        world.commits_at_once = False
+        for each in T[:2]:
+            world.send(each)
+            await trio.testing.wait_all_tasks_blocked()
+        assert world.owner.written == []
+        for report in world.uncommitted:
+            report()
+        assert world.owner.written == [], "the caller is in the middle of its work"
+        await trio.testing.wait_all_tasks_blocked()
+        assert world.owner.written == T[:2]
+        world.commits_at_once = True
+        world.send(T[2])
+        await trio.testing.wait_all_tasks_blocked()
+        assert world.owner.written == T[:3]
 
 
 async def test_a_marker_is_sent_again_until_a_leader_has_written_it(autojump_clock: object) -> None:
