@@ -31,10 +31,12 @@ class Coordinators:
         self.codes: dict[TopicPartition, ErrorCode] = {}
         """The responses other than NONE."""
         self.error: KafkaError | None = None
+        self.answer_at_once = False
+        """Whether the response is there when the question was asked, as that of a coordinator on the same SPU."""
         self.may_answer = trio.Event()
         self.may_answer.set()
 
-    async def add_partitions(
+    def ask_to_add(
         self,
         transactional_id: str,
         producer_id: int,
@@ -42,12 +44,32 @@ class Coordinators:
         partitions: frozenset[TopicPartition],
         *,
         verify_only: bool,
-    ) -> Mapping[TopicPartition, ErrorCode]:
+    ) -> "_Question":
         self.asked.append((transactional_id, producer_id, producer_epoch, partitions, verify_only))
-        await self.may_answer.wait()
-        if self.error is not None:
-            raise self.error
-        return {each: self.codes.get(each, ErrorCode.NONE) for each in partitions}
+        return _Question(self, partitions)
+
+    async def add_partitions(self, *producer: Any, verify_only: bool) -> Mapping[TopicPartition, ErrorCode]:
+        return await self.ask_to_add(*producer, verify_only=verify_only).wait()
+
+
+class _Question:
+    def __init__(self, coordinators: Coordinators, partitions: frozenset[TopicPartition]) -> None:
+        self._coordinators = coordinators
+        self._partitions = partitions
+
+    @property
+    def added(self) -> Mapping[TopicPartition, ErrorCode] | None:
+        coordinators = self._coordinators
+        return self._codes() if coordinators.answer_at_once and coordinators.error is None else None
+
+    async def wait(self) -> Mapping[TopicPartition, ErrorCode]:
+        await self._coordinators.may_answer.wait()
+        if self._coordinators.error is not None:
+            raise self._coordinators.error
+        return self._codes()
+
+    def _codes(self) -> Mapping[TopicPartition, ErrorCode]:
+        return {each: self._coordinators.codes.get(each, ErrorCode.NONE) for each in self._partitions}
 
 
 def with_coordinators(running: RunningSpu) -> Coordinators:

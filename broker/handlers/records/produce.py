@@ -61,7 +61,8 @@ def handle(
         return _produce(host, context, request, None)
     confirmations = Confirmations(request.transactional_id, context.api_version)
     confirmations.look_at(host, request)
-    if not confirmations.is_question or not confirmations.hold(host, request):
+    must_wait = confirmations.is_question and not confirmations.ask(host) and confirmations.hold(host, request)
+    if not must_wait:
         confirmations.end(host)
         return _produce(host, context, request, confirmations)
     return _produce_confirmed(host, context, request, confirmations)
@@ -72,7 +73,7 @@ async def _produce_confirmed(
 ) -> ProduceResponse | None:
     """Handles a request when the coordinator of its transaction has responded."""
     try:
-        await confirmations.ask(host)
+        await confirmations.wait()
         return _produce(host, context, request, confirmations)
     finally:
         confirmations.end(host)

@@ -5,15 +5,15 @@ Produce v12 or newer relies on that: the coordinator adds the partition to the t
 it themselves, and the coordinator only confirms it. Without this, a batch that arrives after the end of its transaction
 would open another one that never ends. Batches that follow find the transaction open in the log.
 
-All partitions of a request are confirmed by one question. Meanwhile the connection handles no other request, so that
-requests in flight stay in order.
+All partitions of a request are confirmed by one question. A coordinator on this SPU usually responds at once. While the
+request waits, the connection handles no other one, so that requests in flight stay in order.
 """
 
 from collections.abc import Mapping
 from uuid import UUID
 
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.transactions.markers.verifications import Verification
+from tailrace.broker.transactions.markers.verifications import PartitionQuestion, Verification
 from tailrace.cluster.specs import TopicPartition
 from tailrace.protocol.batches.record_batch import TRANSACTIONAL, BatchHeader, read_header
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
@@ -54,6 +54,7 @@ class Confirmations:
         self._refusals: dict[_Place, KafkaError] = {}
         self._refusal: KafkaError | None = None
         """Why the whole request is refused."""
+        self._question: PartitionQuestion | None = None
         self._held_bytes = 0
         """The size of the records, while they wait."""
 
@@ -120,22 +121,35 @@ class Confirmations:
         host.verifications.held_bytes += self._held_bytes
         return True
 
-    async def ask(self, host: TransactionalProduceHost) -> None:
-        """Asks the coordinator, and keeps what it refuses."""
+    def ask(self, host: TransactionalProduceHost) -> bool:
+        """Asks the coordinator. Returns whether it has responded; otherwise `wait` has to be called."""
         assert self._producer is not None
         producer_id, producer_epoch = self._producer
-        asked = frozenset(partition for partition, _ in self._verifications.values())
-        codes: Mapping[TopicPartition, ErrorCode]
+        self._question = host.transactions.ask_to_add(
+            self.transactional_id,
+            producer_id,
+            producer_epoch,
+            self._asked(),
+            verify_only=self._api_version < ADDS_PARTITIONS_FROM,
+        )
+        if self._question.added is None:
+            return False
+        self._take(self._question.added)
+        return True
+
+    async def wait(self) -> None:
+        """Waits for the response of the coordinator."""
+        assert self._question is not None
         try:
-            codes = await host.transactions.add_partitions(
-                self.transactional_id,
-                producer_id,
-                producer_epoch,
-                asked,
-                verify_only=self._api_version < ADDS_PARTITIONS_FROM,
-            )
+            self._take(await self._question.wait())
         except KafkaError as error:
-            codes = dict.fromkeys(asked, error.code)
+            self._take(dict.fromkeys(self._asked(), error.code))
+
+    def _asked(self) -> frozenset[TopicPartition]:
+        return frozenset(partition for partition, _ in self._verifications.values())
+
+    def _take(self, codes: Mapping[TopicPartition, ErrorCode]) -> None:
+        """Keeps what the coordinator refuses."""
         for place, (partition, _) in self._verifications.items():
             code = codes.get(partition, ErrorCode.INVALID_TXN_STATE)
             if code != ErrorCode.NONE:

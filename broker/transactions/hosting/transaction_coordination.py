@@ -4,7 +4,7 @@ Brokers of data ask the coordinator of a transaction when a producer first write
 often another SPU.
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import trio
@@ -27,9 +27,11 @@ from tailrace.runtime.chance import Chance
 if TYPE_CHECKING:
     from tailrace.broker.coordination.coordinator_kind import CoordinatorKind
     from tailrace.broker.transactions.coordinator.transaction_coordinator import TransactionCoordinator
+    from tailrace.broker.transactions.markers.verifications import PartitionQuestion
 
     from .partition_adding import Added, Adding
 
+    MayPass: TypeAlias = Callable[[Iterable[ErrorCode]], bool]
     CallWithId: TypeAlias = Callable[[TransactionCoordinator, Waiter, ProducerId | None, Moment], None]
 
 SendToSpu: TypeAlias = Callable[[SpuId, Api, Callable[[int], Any], float], Awaitable[tuple[int, Any]]]
@@ -101,17 +103,55 @@ class TransactionCoordination(Coordination["TransactionCoordinator"]):
         Waits while the coordinator moves or finishes the transaction before. Returns the code of each partition. Raises
         KafkaError if the coordinator could not be asked.
         """
-        if verify_only and not self._verifies():
-            return dict.fromkeys(partitions, ErrorCode.NONE)
+        return await self.ask_to_add(
+            transactional_id, producer_id, producer_epoch, partitions, verify_only=verify_only
+        ).wait()
+
+    def ask_to_add(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: frozenset[TopicPartition],
+        *,
+        verify_only: bool,
+    ) -> "PartitionQuestion":
+        """Does what `add_partitions` does. A coordinator on this SPU usually responds before this returns.
+
+        What calls this ends its turn afterwards.
+        """
         from .partition_adding import Adding, may_pass  # when the first transactional batch arrives
 
-        adding = Adding(transactional_id, producer_id, producer_epoch, partitions, verify_only)
+        question = _Question(
+            self, Adding(transactional_id, producer_id, producer_epoch, partitions, verify_only), may_pass
+        )
+        if verify_only and not self._verifies():
+            question.added = dict.fromkeys(partitions, ErrorCode.NONE)
+        else:
+            question.ask_here()
+        return question
+
+    def is_coordinated_here(self, transactional_id: str) -> bool:
+        """Whether this SPU coordinates the transactional id, as far as it knows."""
+        try:
+            return self._leader_for(transactional_id) == self._own_id
+        except KafkaError:
+            return False
+
+    async def add(self, adding: "Adding", asked: "_WaitingTask | None", may_pass: "MayPass") -> "Added":
+        """Asks until there is a response that does not pass. `asked` waits for the first response, if this SPU has been
+        asked already."""
         failures, give_up_at = 0, trio.current_time() + ADD_SECONDS_MAX
+        if asked is not None:
+            self._context.end_turn()
         while True:
             try:
-                result: Added | KafkaError = await self._add_once(adding, give_up_at - trio.current_time())
+                left = give_up_at - trio.current_time()
+                result: Added | KafkaError
+                result = await (self._add_once(adding, left) if asked is None else asked.wait(left))
             except KafkaError as error:
                 result = error
+            asked = None
             codes = (result.code,) if isinstance(result, KafkaError) else result.values()
             failures += 1
             pause = doubled_pause_seconds(failures, self._chance.fraction(), PAUSE_SECONDS_MIN, PAUSE_SECONDS_MAX)
@@ -125,22 +165,21 @@ class TransactionCoordination(Coordination["TransactionCoordinator"]):
     async def _add_once(self, adding: "Adding", seconds: float) -> "Added":
         leader = self._leader_for(adding.transactional_id)
         if leader == self._own_id:
-            return await self._add_here(adding, seconds)
+            waiter = self.ask_here(adding)
+            self._context.end_turn()
+            added: Added = await waiter.wait(seconds)
+            return added
         try:
             _, response = await self._send_to(leader, API_TABLE[ApiKey.ADD_PARTITIONS_TO_TXN], adding.request, seconds)
         except OSError as error:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error
         return adding.result(response)
 
-    async def _add_here(self, adding: "Adding", seconds: float) -> "Added":
+    def ask_here(self, adding: "Adding") -> "_WaitingTask":
+        """Asks the coordinator on this SPU."""
         waiter = _WaitingTask()
         self.add_at_coordinator(adding, None, VERSION_AT_HOME, waiter)
-        self._context.end_turn()
-        # A connection completes what it has begun even while the SPU stops, and then nothing responds any more.
-        with trio.move_on_after(seconds):
-            added: Added = await waiter.wait()
-            return added
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator on this SPU did not respond in time")
+        return waiter
 
     def add_at_coordinator(self, adding: "Adding", client: Client | None, version: int, waiter: Waiter) -> None:
         """Asks the coordinator on this SPU. The waiter gets the codes of the partitions.
@@ -199,16 +238,46 @@ class _WaitingTask:
 
     def __init__(self) -> None:
         self._answered = trio.Event()
-        self._answer: Any = None
+        self.answer: Any = None
+        """The response or the refusal; None before."""
 
     def respond(self, response: Any) -> None:
-        self._answer = response
+        self.answer = response
         self._answered.set()
 
     refuse = respond
 
-    async def wait(self) -> Any:
-        await self._answered.wait()
-        if isinstance(self._answer, KafkaError):
-            raise self._answer
-        return self._answer
+    async def wait(self, seconds: float) -> Any:
+        # A connection completes what it has begun even while the SPU stops, and then nothing responds any more.
+        with trio.move_on_after(seconds):
+            await self._answered.wait()
+        if self.answer is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator on this SPU did not respond in time")
+        if isinstance(self.answer, KafkaError):
+            raise self.answer
+        return self.answer
+
+
+class _Question:
+    """Partitions that a coordinator is asked to add or to verify."""
+
+    def __init__(self, coordination: TransactionCoordination, adding: "Adding", may_pass: "MayPass") -> None:
+        self._coordination = coordination
+        self._adding = adding
+        self._may_pass = may_pass
+        self._asked: _WaitingTask | None = None
+        self.added: Added | None = None
+
+    def ask_here(self) -> None:
+        """Asks the coordinator if it is on this SPU. Keeps its response, unless that is a reason to ask again."""
+        if self._coordination.is_coordinated_here(self._adding.transactional_id):
+            self._asked = self._coordination.ask_here(self._adding)
+            answer = self._asked.answer
+            if answer is not None and not isinstance(answer, KafkaError) and not self._may_pass(answer.values()):
+                self.added = answer
+
+    async def wait(self) -> "Added":
+        if self.added is not None:
+            return self.added
+        asked, self._asked = self._asked, None
+        return await self._coordination.add(self._adding, asked, self._may_pass)

@@ -18,8 +18,30 @@ HELD_BYTES_MAX = 64 * 2**20
 """The size of all records that wait for coordinators. The last one may exceed it."""
 
 
+class PartitionQuestion(Protocol):
+    """Partitions that the coordinator of a transaction was asked to add, or whether it has them."""
+
+    @property
+    def added(self) -> Mapping[TopicPartition, ErrorCode] | None:
+        """The coordinator's response for each partition, if it has come already."""
+
+    async def wait(self) -> Mapping[TopicPartition, ErrorCode]:
+        """Waits for the response. Raises KafkaError if there is none."""
+
+
 class TransactionPartitions(Protocol):
     """The partitions that take part in transactions, as their coordinators know them."""
+
+    def ask_to_add(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: frozenset[TopicPartition],
+        *,
+        verify_only: bool,
+    ) -> PartitionQuestion:
+        """Does what `add_partitions` does. A coordinator on this SPU usually responds before this returns."""
 
     async def add_partitions(
         self,

@@ -27,13 +27,15 @@ from tailrace.protocol.messages.produce import ProduceRequest, ProduceResponse
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
+@pytest.mark.parametrize("at_once", [False, True])
 @pytest.mark.parametrize(("version", "verify_only"), [(3, True), (TV1, True), (TV2, False), (13, False)])
 async def test_the_first_batch_of_a_transaction_waits_for_the_coordinator_and_the_others_do_not(
-    autojump_clock: object, version: int, verify_only: bool
+    autojump_clock: object, version: int, verify_only: bool, at_once: bool
 ) -> None:
     async with running_spu() as running:
         topic = await running.create("t")
         client, coordinators = await running.client(), with_coordinators(running)
+        coordinators.answer_at_once = at_once
         for sequence in range(3):
             produce = transactional(inside(b"a", sequence))
             produce.topic_data[0].topic_id = topic.id
@@ -46,10 +48,12 @@ async def test_the_first_batch_of_a_transaction_waits_for_the_coordinator_and_th
         assert len(running.spu.verifications) == 0
 
 
-async def test_all_partitions_of_a_request_are_confirmed_by_one_question(autojump_clock: object) -> None:
+@pytest.mark.parametrize("at_once", [False, True])
+async def test_all_partitions_of_a_request_are_confirmed_by_one_question(autojump_clock: object, at_once: bool) -> None:
     async with running_spu() as running:
         await running.create("t", 3)
         client, coordinators = await running.client(), with_coordinators(running)
+        coordinators.answer_at_once = at_once
         await ask(client, transactional(None, inside(b"a", 0)))
         coordinators.codes[TopicPartition("t", 2)] = ErrorCode.INVALID_TXN_STATE
         answers = await ask(client, transactional(inside(b"a", 0), inside(b"b", 1), inside(b"c", 0)))

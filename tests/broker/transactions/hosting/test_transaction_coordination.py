@@ -2,6 +2,7 @@
 
 import pytest
 import trio
+import trio.testing
 from clusters import ClusterOfSpus, cluster_of
 from spus import running_spu
 from transaction_clients import TransactionalProducer, find_coordinator, transacting
@@ -37,6 +38,29 @@ async def test_a_fenced_producer_is_refused_at_once(autojump_clock: object) -> N
             )
         assert caught.value.code == ErrorCode.PRODUCER_FENCED
         assert trio.current_time() == began
+
+
+async def test_the_own_spu_responds_at_once_unless_the_transaction_before_has_to_end(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        producer = await transacting(running)
+        ask = running.spu.transactions.ask_to_add
+        added = ask("id", producer.producer_id, 0, frozenset({T0}), verify_only=False)
+        assert (added.added, await added.wait()) == ({T0: ErrorCode.NONE},) * 2
+        refused = ask("id", producer.producer_id, 1, frozenset({T0}), verify_only=True)
+        assert refused.added is None
+        with pytest.raises(KafkaError) as caught:
+            await refused.wait()
+        assert caught.value.code == ErrorCode.PRODUCER_FENCED
+        kind, held = running.spu._transaction_kind, []
+        kind._send = lambda *markers: held.append(markers)  # type: ignore[method-assign]
+        assert (await producer.end(commit=True)).error_code == 0
+        await trio.testing.wait_all_tasks_blocked()
+        del kind._send
+        early = ask("id", producer.producer_id, 0, frozenset({T0}), verify_only=False)
+        assert early.added is None
+        kind._send(*held[0])
+        assert await early.wait() == {T0: ErrorCode.NONE}
+        assert kind._counts.parked == 1, "the coordinator was asked once"
 
 
 async def test_without_a_coordinator_the_question_is_given_up_after_a_while(autojump_clock: object) -> None:
