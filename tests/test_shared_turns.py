@@ -10,6 +10,7 @@ from spus import batch
 
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.api_versions import ApiVersionsRequest
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 
@@ -23,15 +24,20 @@ async def test_records_of_several_clients_in_one_turn_reach_each_follower_in_one
         spu = cluster.spus[leader].spu
         clients: list[WireClient] = []
         callers: list[Caller] = []
-        for number in range(4):
+        for _ in range(4):
             client_side, server_side = connected_pair()
             callers.append(Caller(monkeypatch))
             callers[-1].takes(server_side)
             cluster.world.network.listeners[address_of(leader)].arrive(server_side)
             clients.append(WireClient(client_side))
+            # A new client takes its first turn alone.
+            await clients[-1].send(clients[-1].encode(ApiKey.API_VERSIONS, 0, ApiVersionsRequest()))
+            await clients[-1].response()
+        await trio.testing.wait_all_tasks_blocked()
+        for number, client in enumerate(clients):
             data = [TopicProduceData("orders", partition_data=[PartitionProduceData(0, batch(b"%d" % number))])]
             request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=data)
-            await clients[-1].send(clients[-1].encode(ApiKey.PRODUCE, PRODUCE_VERSION, request))
+            await client.send(client.encode(ApiKey.PRODUCE, PRODUCE_VERSION, request))
         await trio.testing.wait_all_tasks_blocked()
 
         sent_before = {each.spu: each.traffic.sent_messages for each in spu.peers.gauges(0)}
