@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--key",
         metavar="FILE",
         help="The public key that verifies the signatures. Keep a copy elsewhere: the one beside the log is used "
-        "otherwise, and whoever forges a log can replace it.",
+        "otherwise, and a person who forges a log can replace it.",
     )
     parser.add_argument(
         "--expect",

@@ -1,7 +1,7 @@
 """Connections between our own servers, on private ports: plain, or encrypted with a certificate on both sides.
 
 Each side checks that an authority of the cluster has signed the certificate of the other side, and which servers it
-names. So whoever reaches a private port without such a certificate can claim to be no server.
+names. A stranger who reaches a private port has no such certificate, and so cannot claim to be a server.
 """
 
 from tailrace.runtime.network import Address, Connection, Network
