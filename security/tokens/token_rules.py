@@ -67,6 +67,8 @@ def new_token(
     """Returns a new token. `lifetime_ms` is what the client asks for, at most the configured lifetime; -1 for that."""
     if any(each.kind != USER for each in (owner, *renewers)):
         raise KafkaError(ErrorCode.INVALID_PRINCIPAL_TYPE, f"owners and renewers of tokens are of the type {USER}")
+    if not all(each.name for each in (owner, requester, *renewers)):
+        raise KafkaError(ErrorCode.INVALID_PRINCIPAL_TYPE, "owners, requesters and renewers of tokens have names")
     password = password_of(settings.hmac_of(token_id))
     max_ms = now_ms + _limited(lifetime_ms, settings.lifetime_ms_max)
     credentials = [credential_of_password(each, password, new_salt(), ITERATIONS) for each in SCRAM_MECHANISMS]

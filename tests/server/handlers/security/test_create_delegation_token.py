@@ -7,6 +7,7 @@ from tailrace.controller.administration import token_requests
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
+from tailrace.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from tailrace.security.records.user_record import SCRAM_SHA_512
 from tailrace.security.sasl.scram_keys import fits
 from tailrace.security.tokens.token_rules import password_of
@@ -58,3 +59,12 @@ async def test_a_principal_can_create_so_many_tokens(monkeypatch: pytest.MonkeyP
     async with running_tokens() as running:
         assert [(await create(running)).error_code for _ in range(3)] == [0, 0, ErrorCode.POLICY_VIOLATION]
         assert (await create(running, principal="User:bob")).error_code == ErrorCode.NONE
+
+
+async def test_principals_without_a_name_are_refused() -> None:
+    """A stored token whose renewer has no name could not be described, nor any other token with it."""
+    async with running_tokens() as running:
+        assert (await create(running, "")).error_code == ErrorCode.INVALID_PRINCIPAL_TYPE
+        assert (await create(running, principal="User:alice")).error_code == ErrorCode.NONE
+        response = await ask(running, ApiKey.DESCRIBE_DELEGATION_TOKEN, DescribeDelegationTokenRequest(None))
+        assert (response.error_code, len(response.tokens)) == (ErrorCode.NONE, 1)
