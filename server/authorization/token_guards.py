@@ -15,7 +15,8 @@ def create_token(row: Row, access: Access, handle: Handle, context: RequestConte
     """Lets a client create a token for itself, and for another owner if it may create the owner's tokens."""
     (check,) = row.checks
     if request.owner_principal_name:
-        owner = f"{request.owner_principal_type}:{request.owner_principal_name}"
+        # Without a type, the handler creates a token for an owner of the client's own type.
+        owner = f"{request.owner_principal_type or access.principal.kind}:{request.owner_principal_name}"
         if owner != str(access.principal) and not access.allows(check, owner):
             return refused_with(row, request, check.error, access.refusal(check, owner))
     return handle(context, request)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from authorized_spu import rule
 from hosts import request_of
 
@@ -19,6 +20,7 @@ from tailrace.protocol.messages.describe_delegation_token import (
     DescribeDelegationTokenResponse,
 )
 from tailrace.security.acls.acl_codes import Operation as Op
+from tailrace.security.acls.acl_codes import Permission
 from tailrace.security.acls.acl_codes import ResourceType as Res
 from tailrace.security.acls.authorizer import Authorizer
 from tailrace.security.identity.principal import Principal
@@ -49,6 +51,19 @@ def test_a_token_for_another_owner_needs_a_rule_about_the_owner() -> None:
     assert code("bob") == ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
     cluster.put_security(rule(Res.USER, Op.CREATE_TOKENS, "User:bob", who="User:alice"))
     assert code("bob") == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("owner_type", [None, "", "User"])
+def test_a_rule_about_the_owner_applies_also_without_the_type_of_the_owner(owner_type: str | None) -> None:
+    """The handler then takes the type of the client, so the guard must ask about the same owner."""
+    cluster = Cluster()
+    cluster.put_security(rule(Res.USER, Op.CREATE_TOKENS, "*", who="User:alice"))
+    cluster.put_security(
+        rule(Res.USER, Op.CREATE_TOKENS, "User:root", who="User:alice", permission=Permission.DENY)
+    )
+    request = CreateDelegationTokenRequest(owner_type, "root")
+    response = _ask(cluster, ApiKey.CREATE_DELEGATION_TOKEN, request, CreateDelegationTokenResponse())
+    assert response.error_code == ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
 
 
 def test_tokens_are_shown_to_owners_to_renewers_and_to_whom_rules_allow() -> None:
