@@ -25,6 +25,11 @@ EVERYBODY = "User:*"
 """The principal of rules for all users."""
 CACHED_MAX = 20_000
 """How many decisions are cached. They are forgotten together when there are more."""
+REMEMBERED_CHARACTERS_MAX = 255
+"""The longest name of a resource whose decision is remembered.
+
+Clients may ask for names of 32 KB that do not exist. Names of topics are shorter, and so are most others.
+"""
 _ANY_NAME = "hardcode"
 """The name with which Kafka asks whether a principal may do something with every resource of a type."""
 
@@ -106,6 +111,8 @@ class Authorizer:
         decision = self._cache.get(key)
         if decision is None:
             decision = self._decide(*key)
+            if len(resource_name) > REMEMBERED_CHARACTERS_MAX:
+                return decision
             if len(self._cache) >= CACHED_MAX:
                 self._cache.clear()
             self._cache[key] = decision

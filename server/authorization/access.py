@@ -8,14 +8,18 @@ from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.ids import NO_TOPIC_ID
 from tailrace.security.acls.acl_codes import CLUSTER_NAME, Operation, ResourceType
 from tailrace.security.acls.acl_filters import operation_words, resource_words
-from tailrace.security.acls.authorizer import Authorizer
+from tailrace.security.acls.authorizer import REMEMBERED_CHARACTERS_MAX, Authorizer
 from tailrace.security.identity.principal import Principal
 
 from .access_audit import AccessAudit
 from .authorization_row import Check
 
 REMEMBERED_MAX = 5_000
-"""How many decisions a connection remembers. They are forgotten together when there are more."""
+"""How many decisions a connection remembers. They are forgotten together when there are more.
+
+A connection remembers no refusals, so that a client without permissions cannot fill the memory with names that it
+invents. All connections together remember a bounded number of those, in the authorizer.
+"""
 
 Item = TypeVar("Item")
 
@@ -24,8 +28,8 @@ class Access:
     """The decisions for one connection. They are remembered until the rules change."""
 
     __slots__ = (
+        "_allowed",
         "_authorizer",
-        "_known",
         "_source",
         "_version",
         "audit",
@@ -56,7 +60,7 @@ class Access:
         self.host = host
         self.audit = audit
         self.is_unlimited = authorizer.is_unlimited(principal)
-        self._known: dict[tuple[int, int, str], bool] = {}
+        self._allowed: set[tuple[int, int, str]] = set()
         self.writable: set[str | UUID] = set()
         """Topics, by name or id, that the client may write to; `refresh` forgets them when the rules change."""
         self.readable: set[str | UUID] = set()
@@ -67,9 +71,7 @@ class Access:
         """Forgets the decisions if the rules have changed."""
         if self._version != self._source.version:
             self._version = self._source.version
-            self._known.clear()
-            self.writable.clear()
-            self.readable.clear()
+            self._forget()
 
     @property
     def version(self) -> int:
@@ -80,15 +82,25 @@ class Access:
         """Whether the client may do the operation with the resource."""
         self.refresh()
         key = (operation, resource, name)
-        allowed = self._known.get(key)
-        if allowed is None:
-            allowed = self._authorizer.allows(self.principal, self.host, operation, resource, name)
-            if len(self._known) >= REMEMBERED_MAX:
-                self._known.clear()
-                self.writable.clear()
-                self.readable.clear()
-            self._known[key] = allowed
-        return allowed
+        if key in self._allowed:
+            return True
+        if not self._authorizer.allows(self.principal, self.host, operation, resource, name):
+            return False
+        if len(name) <= REMEMBERED_CHARACTERS_MAX:
+            if len(self._allowed) >= REMEMBERED_MAX:
+                self._forget()
+            self._allowed.add(key)
+        return True
+
+    def remember(self, topics: set[str | UUID], topic: str | UUID) -> None:
+        """Adds a topic to `writable` or `readable`, unless its name is too long for a topic that exists."""
+        if isinstance(topic, UUID) or len(topic) <= REMEMBERED_CHARACTERS_MAX:
+            topics.add(topic)
+
+    def _forget(self) -> None:
+        self._allowed.clear()
+        self.writable.clear()
+        self.readable.clear()
 
     def may_in_cluster(self, operation: Operation) -> bool:
         """Whether the client may do the operation with the cluster."""

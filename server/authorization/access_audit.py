@@ -7,7 +7,7 @@ log. Every refusal is recorded, but not the resources that a listing leaves out.
 from typing import TYPE_CHECKING
 
 from tailrace.security.acls.acl_explanation import sentence_of
-from tailrace.security.acls.authorizer import Authorizer
+from tailrace.security.acls.authorizer import REMEMBERED_CHARACTERS_MAX, Authorizer
 from tailrace.server.request_context import ClientIdentity
 
 from .authorization_row import Check
@@ -43,9 +43,10 @@ class AccessAudit:
                 why = self._why(check, name, allowed=False)
                 self._trail.denied(self._client, self.client_id, check.operation.name, resource, why)
         elif key not in self._recorded:
-            if len(self._recorded) >= RECORDED_MAX:
-                self._recorded.clear()
-            self._recorded.add(key)
+            if len(name) <= REMEMBERED_CHARACTERS_MAX:
+                if len(self._recorded) >= RECORDED_MAX:
+                    self._recorded.clear()
+                self._recorded.add(key)
             resource = f"{check.resource.name}:{name}"
             self._trail.allowed(
                 self._client, self.client_id, check.operation.name, resource, self._why(check, name, allowed=True)

@@ -45,7 +45,9 @@ def produce(row: Row, access: Access, handle: Handle, context: RequestContext, r
     allowed, denied = access.split(of_topic, request.topic_data, lambda topic: _name(access, topic))
     if not denied:
         # An id that does not exist passes the check, but may get a topic later.
-        access.writable.update(topic.name or topic.topic_id for topic in allowed if _name(access, topic) is not None)
+        for topic in allowed:
+            if _name(access, topic) is not None:
+                access.remember(access.writable, topic.name or topic.topic_id)
         return handle(context, request)
     message = access.refusal(of_topic, _name(access, denied[0]) or "")
     if not allowed:
@@ -90,7 +92,7 @@ def _may_read(access: Access, check: Check, topic: str | UUID) -> bool:
         return True  # There is no topic with this id, which the handler says.
     allowed = access.allows(check, name)
     if allowed:
-        access.readable.add(topic)
+        access.remember(access.readable, topic)
     return allowed
 
 

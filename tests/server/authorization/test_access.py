@@ -1,5 +1,10 @@
 """What one client may do: remembered decisions, and sentences about refusals."""
 
+import gc
+import tracemalloc
+from collections.abc import Callable
+
+import pytest
 from authorized_spu import rule
 
 from tailrace.cluster.cluster import Cluster
@@ -61,3 +66,43 @@ def test_a_refusal_is_a_sentence() -> None:
         "User:ANONYMOUS may not describe configs of topic x"
     )
     assert access.refusal(Check(Op.ALTER, Res.CLUSTER), "kafka-cluster") == "User:ANONYMOUS may not alter the cluster"
+
+
+def _kept_bytes(ask: Callable[[], None]) -> int:
+    """Returns how many bytes are kept of what was allocated meanwhile."""
+    tracemalloc.start()
+    try:
+        ask()
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("is_allowed", [True, False])
+def test_long_names_that_a_client_invents_are_not_remembered(is_allowed: bool) -> None:
+    cluster = Cluster()
+    if is_allowed:
+        cluster.put_security(rule(Res.TOPIC, Op.ALL, "*"))
+    access = _access(cluster)
+
+    def ask() -> None:
+        for number in range(300):
+            name = f"{number}{'x' * 32_000}"
+            assert access.may(Op.WRITE, Res.TOPIC, name) is is_allowed
+            access.remember(access.writable, name)
+
+    assert _kept_bytes(ask) < 1_000_000
+
+
+def test_a_connection_does_not_remember_refusals() -> None:
+    access = _access(Cluster())
+    access.may(Op.READ, Res.TOPIC, "warms up what is loaded once")
+    cache = access._authorizer._cache
+
+    def ask() -> None:
+        for number in range(5_000):
+            access.may(Op.READ, Res.TOPIC, f"topic-{number}")
+        cache.clear()
+
+    assert _kept_bytes(ask) < 100_000
