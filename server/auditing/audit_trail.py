@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.wall_clock import WallClock
-from tailrace.security.audit.audit_event import AuditEvent, AuditKind, Outcome
+from tailrace.security.audit.audit_event import TEXT_CHARACTERS_MAX, AuditEvent, AuditKind, Outcome
 from tailrace.security.audit.repeated_events import RepeatedEvents
 from tailrace.server.request_context import ClientIdentity
 from tailrace.server.server_metrics import AuditCounts
@@ -74,7 +74,7 @@ class AuditTrail:
         key = (AuditKind.AUTHENTICATION, client.host, _bucket(name, NAMES_PER_ADDRESS_MAX))
         resource = f"USER:{name}" if name else ""
         event = self._event(AuditKind.AUTHENTICATION, Outcome.FAILED, client, resource=resource, why=why)
-        self._record_limited(key, replace(event, mechanism=mechanism))
+        self._record_limited(key, replace(event, mechanism=mechanism[:TEXT_CHARACTERS_MAX]))
 
     def not_encrypted(self, address: str, host: str) -> None:
         """Records that client and server did not come to terms about TLS. The log of the server has the reason."""
@@ -147,17 +147,18 @@ class AuditTrail:
         resource: str = "",
         why: str = "",
     ) -> AuditEvent:
+        # Events wait, and equal ones are remembered for a minute, so that they must not keep what will not be written.
         return AuditEvent(
             kind,
             self._wall_clock.now_ms(),
             outcome,
-            str(client.principal),
+            str(client.principal)[:TEXT_CHARACTERS_MAX],
             client.host or client.address,
-            client_id or "",
+            (client_id or "")[:TEXT_CHARACTERS_MAX],
             client.mechanism,
             operation,
-            resource,
-            why,
+            resource[:TEXT_CHARACTERS_MAX],
+            why[:TEXT_CHARACTERS_MAX],
         )
 
     # writing

@@ -1,5 +1,6 @@
 """The audit trail of a server."""
 
+import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -83,6 +84,20 @@ async def test_a_client_that_tries_many_names_fills_neither_the_log_nor_the_queu
         await world.rest()
         assert world.trail.counts.lost_audit_events == 0
         assert len(_lines(world.files)) == 1 + audit_trail.RESOURCES_PER_PRINCIPAL_MAX + 16 + 1
+
+
+async def test_long_texts_of_clients_are_not_kept_until_they_are_written(autojump_clock: object) -> None:
+    """A client that has not authenticated may send a name of half a megabyte, from many addresses."""
+    async with _world() as world:
+        tracemalloc.start()
+        for number in range(200):
+            host, long = f"192.0.2.{number}", f"{number}{'x' * 100_000}"
+            client = ClientIdentity(f"{host}:5", host=host)
+            world.trail.not_authenticated(client, long, long, "there is no such user")
+            world.trail.denied(client, long, "WRITE", f"TOPIC:{long}", long)
+        kept_bytes = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        assert kept_bytes < 5_000_000
 
 
 async def test_events_that_do_not_fit_into_the_queue_are_counted(
