@@ -102,7 +102,7 @@ class AuditFiles:
         try:
             self._file.append(data)
             await self._file.sync()
-        except OSError:
+        except BaseException:  # also if it is cancelled: these lines do not count, and others get their numbers
             self._drop_failed()
             raise
         self._state = state
@@ -134,7 +134,7 @@ class AuditFiles:
         begin, state = chained(self._state, fields)
         try:
             await self._append([begin], state, now_ms)
-        except OSError:
+        except BaseException:
             self.close()
             raise
         self._is_torn = False

@@ -173,7 +173,8 @@ class AuditTrail:
                     await trio.sleep(LINGER_SECONDS)
                 for event in self._repeated.due(self._wall_clock.now_ms()):
                     self.record(event)
-                await self._write_queued()
+                with trio.CancelScope(shield=True):  # events that left the queue would be lost
+                    await self._write_queued()
         finally:
             with trio.CancelScope(shield=True, deadline=trio.current_time() + CLOSING_SECONDS_MAX):
                 for event in self._repeated.rest():

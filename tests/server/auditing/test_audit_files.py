@@ -2,6 +2,7 @@
 
 import pytest
 import structlog
+import trio
 from audit_logs import DIRECTORY, NOW_MS, disk, event, opened, verified
 
 from tailrace.security.audit.audit_signatures import KeyFileError
@@ -80,6 +81,18 @@ async def test_lines_that_were_removed_while_no_server_ran_are_reported_and_stay
     await log.write([event("d")], NOW_MS)
     summary, _ = verified(files)
     assert "lines 5 to 8 are missing" in summary.faults[0]
+
+
+async def test_a_write_that_is_cancelled_leaves_no_lines_that_do_not_count() -> None:
+    files = disk()
+    log = await opened(files)
+    await log.write([event("a")], NOW_MS)
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await log.write([event("b")], NOW_MS)
+    await log.write([event("c")], NOW_MS)
+    summary, seen = verified(files)
+    assert (summary.faults, seen) == ([], ["begin", "a", "c"])
 
 
 async def test_files_are_rolled_and_the_oldest_removed() -> None:
