@@ -1,6 +1,6 @@
 """The quotas of one server: which clients have one, and how much of it they have used here."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import trio
@@ -24,7 +24,7 @@ from tailrace.security.records.security_tables import SecurityTables
 from .request_mutations import RequestMutations
 from .throttle_metrics import ThrottleMetrics
 
-STRICT_FROM = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
+STRICT_FROM: Mapping[int, int] = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
 """The first versions in which clients expect that a change is refused because of their quota."""
 
 
@@ -105,7 +105,7 @@ class ServerQuotas:
         self, principal: Principal, client_id: str | None, api_key: int, api_version: int
     ) -> RequestMutations | None:
         """Returns what a request may change; None if the API or the client has no such quota."""
-        strict_from = STRICT_FROM.get(ApiKey(api_key)) if self.enabled and principal.kind == USER else None
+        strict_from = STRICT_FROM.get(api_key) if self.enabled and principal.kind == USER else None
         if strict_from is None:
             return None
         bucket = self._bucket(principal.name, client_id or "", self.now_ms())

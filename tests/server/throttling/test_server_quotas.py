@@ -1,9 +1,12 @@
+from enum import IntEnum
+
 import pytest
 from quota_samples import quota, server_quotas
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.internal_apis import InternalApiKey
 from tailrace.security.identity.principal import ANONYMOUS, SERVER, USER, Principal
 from tailrace.security.quotas.quota_window import QuotaWindow
 from tailrace.security.records.security_records import QUOTA, key_of
@@ -44,6 +47,14 @@ async def test_our_own_servers_have_no_quota() -> None:
 async def test_a_client_without_a_client_id_has_the_default_of_client_ids() -> None:
     quotas = server_quotas(quota({"producer_byte_rate": 5.0}, client_id=None))
     assert quotas.find(ANONYMOUS, None) is not None
+
+
+@pytest.mark.parametrize("api", [ApiKey.METADATA, InternalApiKey.CREATE_OBJECT])
+async def test_apis_that_do_not_count_as_changes_have_no_bound(api: IntEnum) -> None:
+    """Among them are the APIs of our own commands, whose keys Kafka does not know."""
+    quotas = server_quotas(quota({"controller_mutation_rate": 5.0}, user="alice"))
+    assert quotas.mutations(ALICE, "app", api, 0) is None
+    assert quotas.mutations(ALICE, "app", ApiKey.CREATE_TOPICS, 7) is not None
 
 
 async def test_changes_of_quotas_are_followed() -> None:
