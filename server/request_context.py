@@ -184,7 +184,7 @@ class RequestContext(Struct, eq=False):
     amend: Callable[[Any], Any] | None = None
     """Changes the response before it is encoded; set by a guard that has removed a part of the request."""
     may_read: Callable[[str | UUID], bool] | None = None
-    """Whether the client may read a topic, by its name or id; None if it may read all."""
+    """Whether the client may read a topic, by its name or id; None if it may read all. May raise KafkaError."""
     viewer: TopicViewer | None = None
     """Which topics the client may see, for a request that subscribes to a pattern; None if it may see all."""
     must_close: str | None = None

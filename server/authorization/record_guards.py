@@ -1,9 +1,13 @@
-"""The guards of Produce and Fetch, which serve what is allowed at full speed, and refuse the rest per partition."""
+"""The guards of Produce and Fetch, which serve what is allowed at full speed, and refuse the rest per partition.
+
+An id that the mirror does not know is refused here. The server may have a replica of such a topic, for example while
+the topic is being created, and its name is needed for the rules.
+"""
 
 from functools import partial
 from uuid import UUID
 
-from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import NO_TOPIC_ID, REPAIRING_REPLICA
 from tailrace.protocol.messages.fetch import FetchRequest
 from tailrace.protocol.messages.produce import (
@@ -41,23 +45,30 @@ def produce(row: Row, access: Access, handle: Handle, context: RequestContext, r
     of_transaction, of_topic = row.checks
     if transactional_id is not None and not access.allows(of_transaction, transactional_id):
         message = access.refusal(of_transaction, transactional_id)
-        return _refused(context, request, request.topic_data, of_transaction.error, message)
-    allowed, denied = access.split(of_topic, request.topic_data, lambda topic: _name(access, topic))
-    if not denied:
-        # An id that does not exist passes the check, but may get a topic later.
+        refused = [_answer(topic, of_transaction.error, message) for topic in request.topic_data]
+        return _refusal(context, request, refused, message)
+    allowed: list[TopicProduceData] = []
+    rows: list[TopicProduceResponse] = []
+    message = ""
+    for topic in request.topic_data:
+        name = _name(access, topic)
+        if name is None:
+            code, message = ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic {topic.topic_id}"
+        elif access.allows(of_topic, name):
+            allowed.append(topic)
+            continue
+        else:
+            code, message = of_topic.error, access.refusal(of_topic, name)
+        rows.append(_answer(topic, code, message))
+    if not rows:
         for topic in allowed:
-            if _name(access, topic) is not None:
-                access.remember(access.writable, topic.name or topic.topic_id)
+            access.remember(access.writable, topic.name or topic.topic_id)
         return handle(context, request)
-    message = access.refusal(of_topic, _name(access, denied[0]) or "")
     if not allowed:
-        return _refused(context, request, denied, of_topic.error, message)
+        return _refusal(context, request, rows, message)
     if request.acks == NO_ACKS:
         context.must_close = _why_closed(message)
     else:
-        rows = [
-            _answer(topic, of_topic.error, access.refusal(of_topic, _name(access, topic) or "")) for topic in denied
-        ]
 
         def amend(response: ProduceResponse) -> ProduceResponse:
             response.responses.extend(rows)
@@ -89,7 +100,7 @@ def _may_read(access: Access, check: Check, topic: str | UUID) -> bool:
         return True
     name = access.topic_named(None, topic) if isinstance(topic, UUID) else topic
     if name is None:
-        return True  # There is no topic with this id, which the handler says.
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic {topic}")
     allowed = access.allows(check, name)
     if allowed:
         access.remember(access.readable, topic)
@@ -104,13 +115,13 @@ def _name(access: Access, topic: TopicProduceData) -> str | None:
     return topic.name if topic.name or topic.topic_id == NO_TOPIC_ID else access.topic_named(None, topic.topic_id)
 
 
-def _refused(
-    context: RequestContext, request: ProduceRequest, topics: list[TopicProduceData], code: ErrorCode, message: str
+def _refusal(
+    context: RequestContext, request: ProduceRequest, rows: list[TopicProduceResponse], message: str
 ) -> ProduceResponse | None:
     if request.acks == NO_ACKS:
         context.respond_nothing(close=_why_closed(message))
         return None
-    return ProduceResponse([_answer(topic, code, message) for topic in topics])
+    return ProduceResponse(rows)
 
 
 def _why_closed(message: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 from tailrace.cluster.configs.config_changes import ResourceKind
 from tailrace.protocol.error_codes import ErrorCode
@@ -64,6 +65,13 @@ def delete_topics(
     """Lets a client delete topics. For a refused id, the response has the name only if the client may describe it."""
     deleted, described = row.checks
     rows: dict[object, DeletableTopicResult] = {}
+    for topic in request.topics:
+        if _is_unknown(access, topic):
+            # The Streaming Controller may know the topic already, and would delete it.
+            rows[topic.name, topic.topic_id] = DeletableTopicResult(
+                None, topic.topic_id, ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic with this id"
+            )
+    request.topics = [topic for topic in request.topics if not _is_unknown(access, topic)]
     allowed, denied = access.split(deleted, request.topics, lambda topic: _deleted_name(access, topic))
     for topic in denied:
         name = _deleted_name(access, topic) or ""
@@ -91,7 +99,17 @@ def _deleted_name(access: Access, topic: DeleteTopicState) -> str | None:
     """Returns the name of a topic to delete; None if the handler refuses the request for it."""
     if (topic.name is None) == (topic.topic_id == NO_TOPIC_ID):
         return None
-    return topic.name if topic.name is not None else access.topic_named(None, topic.topic_id)
+    return topic.name if topic.name is not None else _name_of_id(access, topic.topic_id)
+
+
+def _name_of_id(access: Access, topic_id: UUID) -> str | None:
+    """Returns the name of the topic with an id; also that of a topic that clients cannot use yet."""
+    waiting = (each.name for each in access.cluster.waiting_topics.values() if each.id == topic_id)
+    return access.topic_named(None, topic_id) or next(waiting, None)
+
+
+def _is_unknown(access: Access, topic: DeleteTopicState) -> bool:
+    return topic.name is None and topic.topic_id != NO_TOPIC_ID and _name_of_id(access, topic.topic_id) is None
 
 
 # configs

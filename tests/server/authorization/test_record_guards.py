@@ -101,6 +101,23 @@ async def test_records_for_allowed_topics_are_stored_beside_those_that_are_denie
         assert (_end(authorized, "topic"), _end(authorized, "other")) == (2, 0)
 
 
+async def test_an_id_is_refused_until_its_topic_is_known(autojump_clock: object) -> None:
+    """The SPU has a replica, and cannot know which rules apply to it."""
+    async with authorized_spu() as authorized:
+        await authorized.create()
+        data = _data(authorized, "topic")
+        topic_id = data.topic_id
+        authorized.spu.cluster.remove_topic(topic_id)
+        assert authorized.spu.replicas.leading(topic_id, 0)
+        request = ProduceRequest(acks=1, timeout_ms=1000, topic_data=[data])
+        response = await authorized.request(ApiKey.PRODUCE, request)
+        assert response.responses[0].partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+        fetch = FetchRequest(max_wait_ms=0, topics=[FetchTopic(topic_id=topic_id, partitions=[FetchPartition(0)])])
+        fetched = await authorized.request(ApiKey.FETCH, fetch)
+        assert fetched.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+        assert authorized.spu.replicas.leading(topic_id, 0).log.log_end == 0
+
+
 async def test_a_denied_record_without_acknowledgement_closes_the_connection(autojump_clock: object) -> None:
     async with authorized_spu() as authorized:
         await authorized.create("topic")

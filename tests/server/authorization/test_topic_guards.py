@@ -1,9 +1,13 @@
 """Creating and deleting topics, and configs, with access rules."""
 
+from typing import Any
 from uuid import UUID
 
 from authorized_spu import authorized_spu, rule
+from hosts import request_of
 
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import WaitingTopic
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import NO_TOPIC_ID
@@ -12,11 +16,14 @@ from tailrace.protocol.messages import incremental_alter_configs as incremental
 from tailrace.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from tailrace.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tailrace.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from tailrace.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tailrace.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from tailrace.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tailrace.security.acls.acl_codes import Operation as Op
 from tailrace.security.acls.acl_codes import PatternType
 from tailrace.security.acls.acl_codes import ResourceType as Res
+from tailrace.security.acls.authorizer import Authorizer
+from tailrace.server.authorization.authorization import Authorization
+from tailrace.server.request_context import RequestContext
 
 CREATE, DELETE, DESCRIBE = (Res.TOPIC, Op.CREATE), (Res.TOPIC, Op.DELETE), (Res.TOPIC, Op.DESCRIBE)
 NONE, DENIED = ErrorCode.NONE, ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -83,6 +90,30 @@ async def test_an_id_tells_the_name_of_the_topic_only_to_whom_may_describe_it(au
         both = DeleteTopicsRequest([DeleteTopicState("topic", UUID(int=1)), DeleteTopicState(None, NO_TOPIC_ID)])
         response = await authorized.request(ApiKey.DELETE_TOPICS, both)
         assert {each.error_code for each in response.responses} == {ErrorCode.INVALID_REQUEST}
+
+
+async def test_a_topic_that_waits_is_guarded_under_its_id_as_well() -> None:
+    cluster = Cluster()
+    waiting = WaitingTopic(UUID(int=7), "topic", ErrorCode.INVALID_REPLICATION_FACTOR)
+    cluster.put_waiting_topics([waiting])
+    authorization = Authorization(Authorizer(cluster.security), cluster, lambda: True)
+    passed: list[object] = []
+
+    def delete(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+        passed.extend(each.topic_id for each in request.topics)
+        return DeleteTopicsResponse()
+
+    def codes(*ids: int) -> list[int]:
+        context = request_of(ApiKey.DELETE_TOPICS)
+        request = DeleteTopicsRequest([DeleteTopicState(None, UUID(int=each)) for each in ids])
+        response: Any = authorization.guarded(ApiKey.DELETE_TOPICS, delete)(context, request)
+        return [each.error_code for each in (context.amend(response) if context.amend else response).responses]
+
+    assert codes(7, 8) == [ErrorCode.UNKNOWN_TOPIC_ID, DENIED]
+    assert passed == []
+    cluster.put_security(rule(*DELETE))
+    assert codes(7, 8) == [ErrorCode.UNKNOWN_TOPIC_ID]
+    assert passed == [waiting.id]
 
 
 async def test_delete_on_the_cluster_suffices(autojump_clock: object) -> None:
