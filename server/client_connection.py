@@ -253,6 +253,8 @@ class ClientConnection:
         """How many responses the metrics do not count yet, by API, version and arrival of their requests."""
         self._awaited: tuple[RequestContext, Awaitable[object]] | None = None
         """The rare work to wait for before the next request, and its request."""
+        self._reads_large = False
+        """Whether the rare work begins with reading a large request. Until that is done, it can be cancelled."""
         self._received = 0
         """The number of bytes received in this turn."""
         self._handled = 0
@@ -402,7 +404,9 @@ class ClientConnection:
                 self._only_reads = False
             if self._awaited is not None:
                 (context, reply), self._awaited = self._awaited, None
-                with trio.CancelScope(shield=True):  # a change that has begun completes, even if the client leaves
+                # A change that has begun completes, even if the client leaves.
+                is_shielded, self._reads_large = not self._reads_large, False
+                with trio.CancelScope(shield=is_shielded):
                     message = await reply
                 if message is not None:
                     self._respond(context, message)
@@ -672,6 +676,7 @@ class ClientConnection:
         try:
             request, _ = decode(frame, position, ELEMENTS_AT_ONCE)
         except TooManyElementsError:
+            self._reads_large = True
             return context, self._handle_large(context, handle, bytes(frame[position:]))
         reply = handle(context, request)
         if reply is None:
@@ -735,7 +740,11 @@ class ClientConnection:
         limit = elements_max(context.api_key, self._dispatcher.partition_count())
         steps = step_decoder(api.request, context.api_version)(memoryview(body), 0, limit)
         reply = await self._large_requests.read_and_handle(steps, partial(handle, context))
-        return await reply if isinstance(reply, CoroutineType) else reply
+        self._dispatcher.end_turn()
+        if not isinstance(reply, CoroutineType):
+            return reply
+        with trio.CancelScope(shield=True):
+            return await reply
 
     def _find_route(self, api_key: IntEnum, api_version: int) -> ResolvedRoute:
         route = self._dispatcher.route(api_key, api_version)

@@ -886,6 +886,7 @@ class _MetadataScript(_Script):
         if not isinstance(request, MetadataRequest):
             return _Script.reply(self, context, request)
         self.asked.append(f"{len(request.topics or ())} topics")
+        self._this_turn += 1
         return MetadataResponse(cluster_id="c")
 
 
@@ -897,6 +898,32 @@ async def test_a_request_with_many_elements_is_read_in_steps_and_answered_in_ord
         assert (await served.client.response()).cluster_id == "c"
         assert (await served.client.response()).host == "behind it"
         assert script.asked == [f"{ELEMENTS_AT_ONCE + 1} topics", "behind it"]
+
+
+async def test_what_a_large_request_appends_is_sent_to_those_that_wait_for_it() -> None:
+    """Otherwise followers would get it with the next turn of another connection, and its client would wait."""
+    script = _MetadataScript()
+    async with _served(script) as served:
+        large = MetadataRequest([MetadataRequestTopic(name="t")] * (ELEMENTS_AT_ONCE + 1))
+        await served.client.send(served.client.encode(ApiKey.METADATA, 4, large))
+        await served.client.response()
+        await trio.testing.wait_all_tasks_blocked()
+        assert script.turns == [1]
+
+
+async def test_a_large_request_that_waits_for_others_to_be_read_does_not_keep_a_server_from_stopping() -> None:
+    crowd = Crowd(busy_seconds=math.inf)
+    script = _MetadataScript()
+    async with _served(script, crowd=crowd) as served:
+        await served.client.request(ApiKey.FIND_COORDINATOR, VERSION, FindCoordinatorRequest(key="first"))
+        await crowd.enter()  # nothing is read until others leave
+        large = MetadataRequest([MetadataRequestTopic(name="t")] * (ELEMENTS_AT_ONCE + 1))
+        await served.client.send(served.client.encode(ApiKey.METADATA, 4, large))
+        await trio.testing.wait_all_tasks_blocked()
+        served.connection.close("the server stops")
+        await served.ended.wait()
+        assert script.asked == ["first"]
+        crowd.leave()
 
 
 async def test_a_request_with_more_elements_than_the_cluster_explains_closes_the_connection() -> None:
