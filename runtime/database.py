@@ -7,6 +7,7 @@ processes open none.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
@@ -69,6 +70,7 @@ async def open_database(path: str, application_id: int, format_version: int, tab
 def _open(path: str, application_id: int, format_version: int, tables: str) -> sqlite3.Connection:
     import sqlite3
 
+    _make_private(path)
     try:
         connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
     except sqlite3.OperationalError as error:
@@ -96,6 +98,18 @@ def _open(path: str, application_id: int, format_version: int, tables: str) -> s
         connection.close()
         raise
     return connection
+
+
+def _make_private(path: str) -> None:
+    """Lets only the user of this process read the database: it has keys of users. The library extends that to its log.
+
+    What is wrong with the path is left for the library to say.
+    """
+    with contextlib.suppress(OSError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    for each in (path, f"{path}-wal"):
+        with contextlib.suppress(OSError):
+            os.chmod(each, 0o600)
 
 
 def _configure(connection: sqlite3.Connection) -> None:

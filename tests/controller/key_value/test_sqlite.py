@@ -1,5 +1,6 @@
 """What the SQLite store still has after its process has ended, and which files it refuses."""
 
+import os
 import sqlite3
 from pathlib import Path
 
@@ -32,6 +33,23 @@ async def put(store: SqliteStore, key: str, value: bytes = b"", version: int = N
 async def reopened(store: SqliteStore, path: str) -> SqliteStore:
     await store.close()
     return await open_sqlite(path)
+
+
+async def test_only_its_user_can_read_the_store(path: str) -> None:
+    """The store has keys of users and tokens. An earlier version let everybody read it."""
+
+    def others_may() -> int:
+        return sum(os.stat(each).st_mode & 0o077 for each in (path, f"{path}-wal"))
+
+    store = await open_sqlite(path)
+    await put(store, "a")
+    assert others_may() == 0
+    await store.close()
+    os.chmod(path, 0o644)
+    store = await open_sqlite(path)
+    await put(store, "b")
+    assert others_may() == 0
+    await store.close()
 
 
 async def test_everything_is_there_after_a_restart(path: str) -> None:
