@@ -152,7 +152,7 @@ class PublicServer:
         if self._handshakes is None:
             self._handshakes = Handshakes(self._logger)
         host = connection.remote.host
-        shaken = await self._handshakes.shake(connection, tls, security.name)
+        shaken = await self._handshakes.shake(connection, tls, security.name, logs_in=security.sasl is not None)
         if shaken is None:
             self._metrics.refused_handshakes += 1
             if self._audit is not None:

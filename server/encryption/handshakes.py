@@ -11,7 +11,7 @@ import trio
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Connection
 from tailrace.runtime.tls.tls_connection import TlsConnection
-from tailrace.security.identity.principal import Principal
+from tailrace.security.identity.principal import ANONYMOUS, Principal
 from tailrace.security.identity.principal_mapping import UnmappedNameError
 from tailrace.server.foreign_clients import ForeignClients
 
@@ -38,12 +38,12 @@ class Handshakes:
         return len(self._in_progress)
 
     async def shake(
-        self, connection: Connection, tls: ServerTls, listener: str
+        self, connection: Connection, tls: ServerTls, listener: str, *, logs_in: bool = False
     ) -> tuple[TlsConnection, Principal] | None:
         """Returns the encrypted connection, and the user whom the client's certificate names.
 
-        Returns None, after it has logged the reason, if client and server do not come to terms. The caller closes the
-        connection then.
+        If the client `logs_in` with SASL, its certificate names no user. Returns None, after it has logged the reason,
+        if client and server do not come to terms. The caller closes the connection then.
         """
         if len(self._in_progress) >= HANDSHAKES_MAX:
             _, oldest = self._in_progress.popitem(last=False)
@@ -54,7 +54,7 @@ class Handshakes:
             self._in_progress[connection] = scope
             try:
                 await encrypted.shake_hands()
-                return encrypted, tls.principal_of(encrypted)
+                return encrypted, ANONYMOUS if logs_in else tls.principal_of(encrypted)
             except (OSError, UnmappedNameError) as error:
                 reason = refusal_of(error)
             finally:

@@ -24,7 +24,9 @@ from tailrace.runtime.files import UnreadableError
 from tailrace.runtime.network import Address, receive_some
 from tailrace.runtime.settings import ListenerSettings
 from tailrace.runtime.tls.tls_connection import connect_tls
+from tailrace.security.settings.sasl_settings import parse_sasl_settings
 from tailrace.security.settings.security_settings import SecurityProtocol
+from tailrace.security.settings.setting_texts import SettingTexts
 from tailrace.server import public_server
 from tailrace.server.client_connection import FOREIGN_SECONDS_MAX, Route
 from tailrace.server.foreign_clients import LOG_INTERVAL_SECONDS
@@ -350,9 +352,10 @@ async def test_few_refused_clients_are_kept_waiting(monkeypatch: pytest.MonkeyPa
         assert held.connection.receive_into(memoryview(bytearray(1))) is None
 
 
-async def _encrypted(**given: str) -> ServerSecurity:
+async def _encrypted(protocol: SecurityProtocol = SecurityProtocol.SSL, **given: str) -> ServerSecurity:
     tls = server_tls(await certificate_files(), **given)
-    return ServerSecurity({"PUBLIC": ListenerSecurity("PUBLIC", SecurityProtocol.SSL, tls)})
+    sasl = parse_sasl_settings(SettingTexts({}), "PUBLIC") if protocol.uses_sasl else None
+    return ServerSecurity({"PUBLIC": ListenerSecurity("PUBLIC", protocol, tls, sasl)})
 
 
 async def test_an_encrypted_listener_serves_the_user_whom_the_certificate_names() -> None:
@@ -364,6 +367,18 @@ async def test_an_encrypted_listener_serves_the_user_whom_the_certificate_names(
         client.connection.close()
         await trio.testing.wait_all_tasks_blocked()
         assert serving.metrics.open_connections == 0
+
+
+async def test_on_a_listener_with_sasl_a_certificate_names_no_user() -> None:
+    """The client has to log in, whatever its certificate says, and no rule has to apply to the name in it."""
+    security = await _encrypted(
+        SecurityProtocol.SASL_SSL, ssl_client_auth="required", ssl_principal_mapping_rules="RULE:^nobody$/x/"
+    )
+    async with _serving(security=security) as serving:
+        context = client_context(client_certificate("alice"))
+        client = WireClient(await connect_tls(serving.network, ADDRESS, context, "localhost"))
+        response = await client.request(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest(key=WHO_AM_I))
+        assert response.error_message == "User:ANONYMOUS"
 
 
 async def test_handshakes_count_as_connections_until_they_fail() -> None:
