@@ -744,7 +744,8 @@ class ClientConnection:
         if not isinstance(reply, CoroutineType):
             return reply
         with trio.CancelScope(shield=True):
-            return await reply
+            message: object = await reply
+        return message
 
     def _find_route(self, api_key: IntEnum, api_version: int) -> ResolvedRoute:
         route = self._dispatcher.route(api_key, api_version)

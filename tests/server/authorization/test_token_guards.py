@@ -58,9 +58,7 @@ def test_a_rule_about_the_owner_applies_also_without_the_type_of_the_owner(owner
     """The handler then takes the type of the client, so the guard must ask about the same owner."""
     cluster = Cluster()
     cluster.put_security(rule(Res.USER, Op.CREATE_TOKENS, "*", who="User:alice"))
-    cluster.put_security(
-        rule(Res.USER, Op.CREATE_TOKENS, "User:root", who="User:alice", permission=Permission.DENY)
-    )
+    cluster.put_security(rule(Res.USER, Op.CREATE_TOKENS, "User:root", who="User:alice", permission=Permission.DENY))
     request = CreateDelegationTokenRequest(owner_type, "root")
     response = _ask(cluster, ApiKey.CREATE_DELEGATION_TOKEN, request, CreateDelegationTokenResponse())
     assert response.error_code == ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
