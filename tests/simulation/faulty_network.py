@@ -180,6 +180,8 @@ class SimulatedConnection:
         self.is_gone = False
         """Whether the machine has lost power, so that it does not respond."""
         self._sent_to_nobody = False
+        self.first_sent = b""
+        """What this side sent first."""
 
     @property
     def local(self) -> Address:
@@ -233,6 +235,7 @@ class SimulatedConnection:
             self._hear_reset()
         else:
             self._network.internet.note(self, data)
+            self.first_sent = self.first_sent or data
             self._outgoing.put(data)
 
     def send_file(self, file: File, position: int, count: int) -> int:

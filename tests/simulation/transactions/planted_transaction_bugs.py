@@ -19,6 +19,7 @@ from tailrace.broker.transactions.coordinator.transaction_state import EPOCH_KEP
 from tailrace.broker.transactions.coordinator.transaction_table import TransactionalId, TransactionTable
 from tailrace.broker.transactions.hosting.transaction_coordination import TransactionCoordination
 from tailrace.broker.transactions.markers.marker_writing import _PendingMarkers
+from tailrace.cluster.specs import TopicPartition
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.storage.producers.producer_state import ProducerStates
 from tailrace.storage.transactions.log_transactions import LogTransactions
@@ -135,26 +136,32 @@ def writes_markers_of_earlier_coordinators(patch: Patch) -> None:
     patch.setattr(ProducerStates, "check_marker", check)
 
 
+class _Agreed:
+    """The answer of a coordinator that was not asked."""
+
+    def __init__(self, partitions: frozenset[TopicPartition]) -> None:
+        self.added = dict.fromkeys(partitions, ErrorCode.NONE)
+
+    async def wait(self) -> Mapping[TopicPartition, ErrorCode]:
+        return self.added
+
+
 def appends_batches_without_asking_the_coordinator(patch: Patch) -> None:
     """Believes older producers that they have added the partition."""
 
-    async def add(self: TransactionCoordination, *arguments: Any, verify_only: bool) -> Mapping[Any, ErrorCode]:
-        if verify_only:
-            return dict.fromkeys(arguments[-1], ErrorCode.NONE)
-        return await original(self, *arguments, verify_only=verify_only)
+    def ask(self: TransactionCoordination, *arguments: Any, verify_only: bool) -> Any:
+        return _Agreed(arguments[-1]) if verify_only else original(self, *arguments, verify_only=verify_only)
 
-    original = TransactionCoordination.add_partitions
-    patch.setattr(TransactionCoordination, "add_partitions", add)
+    original = TransactionCoordination.ask_to_add
+    patch.setattr(TransactionCoordination, "ask_to_add", ask)
 
 
 def adds_no_partitions_for_the_second_protocol(patch: Patch) -> None:
-    async def add(self: TransactionCoordination, *arguments: Any, verify_only: bool) -> Mapping[Any, ErrorCode]:
-        if not verify_only:
-            return dict.fromkeys(arguments[-1], ErrorCode.NONE)
-        return await original(self, *arguments, verify_only=verify_only)
+    def ask(self: TransactionCoordination, *arguments: Any, verify_only: bool) -> Any:
+        return original(self, *arguments, verify_only=verify_only) if verify_only else _Agreed(arguments[-1])
 
-    original = TransactionCoordination.add_partitions
-    patch.setattr(TransactionCoordination, "add_partitions", add)
+    original = TransactionCoordination.ask_to_add
+    patch.setattr(TransactionCoordination, "ask_to_add", ask)
 
 
 def loses_open_transactions_at_a_start(patch: Patch) -> None:

@@ -24,9 +24,11 @@ from simulation.faulty_network import SimulatedConnection
 from simulation.group_faults import cut_from_spus, cut_off
 from simulation.moments import TRANSACTION_MOMENTS
 
+from tailrace.broker.peers.peer_frames import read_body
 from tailrace.cluster.coordinators import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from tailrace.protocol.codec.compile import decode
 from tailrace.protocol.codec.headers import read_request_header
+from tailrace.protocol.internal.introduce_message import IntroduceMessage
 from tailrace.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 
 from .transaction_history import Partition
@@ -88,7 +90,12 @@ async def stall_copies(context: FaultContext, fault: Fault) -> None:
 
 
 def _replicates(connection: SimulatedConnection) -> bool:
-    return PRIVATE_PORT in (connection.local.port, connection.remote.port) and not connection.is_closed
+    """Whether a connection is a link for replicas. SPUs send each other requests on others."""
+    if connection.is_closed or PRIVATE_PORT not in (connection.local.port, connection.remote.port):
+        return False
+    dialler = connection if connection.remote.port == PRIVATE_PORT else connection.peer
+    frame = memoryview(dialler.first_sent)[SIZE_BYTES:]
+    return len(frame) == 0 or not read_body(IntroduceMessage, frame).for_requests
 
 
 async def stall_markers(context: FaultContext, fault: Fault) -> None:

@@ -159,7 +159,7 @@ TRIGGER_BUGS = (
     PlantedTriggerBug(accepts_commits_of_deposed_owners, faults=LATE),
     PlantedTriggerBug(takes_shards_without_a_new_epoch),
     PlantedTriggerBug(leaves_without_a_last_commit, faults=("stop_replica", "redeploy")),
-    PlantedTriggerBug(counts_the_lease_from_the_reply, faults=("fade_away",), has_long_events=True),
+    PlantedTriggerBug(counts_the_lease_from_the_reply, faults=("fade_away",), has_long_events=True, first_seed=10),
     PlantedTriggerBug(
         lets_workers_go_on_after_the_lease, faults=("freeze_replica", "cut_replica_off"), has_long_events=True
     ),
