@@ -82,9 +82,23 @@ class SecuredCluster:
         self._files.make_directories(self.directory)
         if self._files.exists(self._trusted):
             return
+        for name in self._files.list(self.directory):
+            if name.endswith(".pem"):  # a certificate of an authority that was removed
+                self._files.remove(f"{self.directory}/{name}")
         authority = make_authority(AUTHORITY_NAME, self._now_ms())
         self._write(self._signing_key, authority.key)
         self._write(self._trusted, authority.certificate)  # last, because its existence says that all is there
+
+    def check_authority(self) -> None:
+        """Raises SettingsError if a closed cluster has lost its authority.
+
+        Without this refusal, the loss of one file would open the cluster to everybody.
+        """
+        if not self._files.exists(self._trusted):
+            raise SettingsError(
+                f"{self._trusted} is missing, and the cluster was closed: bring the file back, start with --secure to "
+                f"get new certificates, or remove {self.directory} to open the cluster to everybody"
+            )
 
     def sc_settings(self) -> dict[str, str]:
         """Returns the settings of the Streaming Controller. Raises OSError."""

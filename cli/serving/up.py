@@ -254,7 +254,7 @@ async def _secured(settings: UpSettings, store: KeyValueStore, seams: Seams) -> 
     An open cluster keeps its settings. Raises CannotServeError.
     """
     data = settings.managed.data_directory
-    if not settings.is_secure and not seams.files.exists(f"{data}/security/ca.pem"):
+    if not settings.is_secure and not seams.files.exists(f"{data}/security"):
         return settings, None
     # Imported here because making certificates takes a large library, and most local clusters are open.
     from .first_user import ensure_first_user
@@ -264,6 +264,8 @@ async def _secured(settings: UpSettings, store: KeyValueStore, seams: Seams) -> 
     cluster = SecuredCluster(data, hosts, seams)
     try:
         check_given(settings.given)
+        if not settings.is_secure:
+            cluster.check_authority()
         cluster.prepare()
         password = await ensure_first_user(cluster, store, seams.chance)
         sc = replace(settings.sc, broker={**cluster.sc_settings(), **settings.sc.broker})

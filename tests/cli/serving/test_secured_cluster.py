@@ -32,6 +32,19 @@ def test_each_server_has_its_own_name_and_the_hosts_of_clients(tmp_path: Path) -
     assert certificate_facts(certificate(tmp_path, "spu-3"))[0].hosts == ("localhost", "192.0.2.7", "spu-3.tailrace")
 
 
+def test_servers_get_new_certificates_from_a_new_authority(tmp_path: Path) -> None:
+    cluster = secured(tmp_path)
+    cluster.check_authority()
+    cluster.spu_settings(1)
+    first = certificate(tmp_path, "spu-1")
+    (tmp_path / "security" / "ca.pem").unlink()
+    with pytest.raises(SettingsError, match=r"ca.pem is missing, and the cluster was closed"):
+        cluster.check_authority()
+    cluster.prepare()
+    cluster.spu_settings(1)
+    assert certificate(tmp_path, "spu-1") != first
+
+
 def test_certificates_stay_until_they_expire_soon_or_lack_a_host(tmp_path: Path) -> None:
     clock = Clock()
     secured(tmp_path, clock).spu_settings(1)

@@ -263,3 +263,10 @@ def test_metrics_that_moved_are_reported() -> None:
     first, second = metrics_moves({SpuId(2): 9018, SpuId(1): 9008})
     assert first.startswith("port 9008 is in use, so the metrics of SPU 1 are at another port")
     assert second.startswith("port 9018 is in use, so the metrics of SPU 2")
+
+
+def test_a_closed_cluster_without_its_authority_does_not_start_as_an_open_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "data" / "security").mkdir(parents=True)
+    assert "security/ca.pem is missing, and the cluster was closed" in _refusal([], tmp_path, capsys, 1)
