@@ -2,7 +2,8 @@
 
 A meter whose window is empty, or whose bucket is full, is worth as much as a new one, so it can be dropped when there
 are too many. If all meters are in use, further clients share one meter for each kind of quota: a client that invents
-names cannot make the memory grow, and gains nothing from its names.
+names cannot make the memory grow, and gains nothing from its names. Quotas of users have as many meters again, so that
+it cannot make users share a meter either, who have to prove their names.
 """
 
 from .quota_levels import Limit, Scope
@@ -12,6 +13,7 @@ from .sampled_rate import SampledRate
 from .token_bucket import TokenBucket
 
 METERS_MAX = 10_000
+"""How many meters may be in use for client ids and addresses, and again for users."""
 SWEEP_MS = 1000
 """How long the meters are left alone after a search for unused ones."""
 OTHER = Scope("other clients", "other clients")
@@ -97,7 +99,7 @@ class QuotaMeters:
         key = quota, limit.scope
         meter = self._rates.get(key)
         if meter is None:
-            if not self._has_room(now_ms):
+            if not self._has_room(limit.scope, now_ms):
                 key = quota, OTHER
                 meter = self._rates.get(key)
             if meter is None:
@@ -110,7 +112,7 @@ class QuotaMeters:
         key = CONTROLLER_MUTATION_RATE, limit.scope
         meter = self._buckets.get(key)
         if meter is None:
-            if not self._has_room(now_ms):
+            if not self._has_room(limit.scope, now_ms):
                 key = CONTROLLER_MUTATION_RATE, OTHER
                 meter = self._buckets.get(key)
             if meter is None:
@@ -118,12 +120,13 @@ class QuotaMeters:
         meter.limit = limit.value
         return meter
 
-    def _has_room(self, now_ms: float) -> bool:
-        """Drops unused meters if there are too many. Returns whether one more may exist."""
-        if len(self) >= self._meters_max and now_ms >= self._sweep_after_ms:
+    def _has_room(self, scope: Scope, now_ms: float) -> bool:
+        """Drops unused meters if there are too many. Returns whether one more may exist for the scope."""
+        most = self._meters_max if scope.client_id else 2 * self._meters_max
+        if len(self) >= most and now_ms >= self._sweep_after_ms:
             self._sweep_after_ms = now_ms + SWEEP_MS
             before = len(self)
             self._rates = {key: meter for key, meter in self._rates.items() if not meter.is_idle(now_ms)}
             self._buckets = {key: meter for key, meter in self._buckets.items() if not meter.is_idle(now_ms)}
             self.sweeps += len(self) < before
-        return len(self) < self._meters_max
+        return len(self) < most

@@ -151,6 +151,16 @@ def test_clients_beyond_the_bound_share_a_meter() -> None:
     assert len(meters) == 2
 
 
+def test_clients_that_invent_names_do_not_make_users_share_a_meter() -> None:
+    meters = QuotaMeters(QuotaWindow(), meters_max=2)
+    for number in range(10):
+        meters.rate_meter(PRODUCER_BYTE_RATE, _limit(f"invented {number}"), 0).record(1, 0)
+    assert meters.rate_meter(PRODUCER_BYTE_RATE, Limit(5, Scope("alice", "")), 0).scope == Scope("alice", "")
+    for number in range(10):
+        meters.rate_meter(PRODUCER_BYTE_RATE, Limit(5, Scope(f"user {number}", "")), 0).record(1, 0)
+    assert len(meters) == 2 * 2
+
+
 def test_meters_are_not_searched_again_and_again() -> None:
     meters = QuotaMeters(QuotaWindow(1, 10), meters_max=1)
     meters.bucket_meter(_limit("a"), 0).take(1000, 0)
