@@ -36,6 +36,8 @@ class Logins:
         self._seams = seams
         self._log = LoginLog(counts, logger, audit)
         self._worker = ThreadWorker()
+        self._downloader = ThreadWorker()
+        """Downloads keys: a slow server of keys must not hold up logins with passwords."""
         self._listeners = {name: self._authenticators(settings) for name, settings in listeners.items()}
 
     def begin(self, listener: str) -> Login | None:
@@ -56,4 +58,4 @@ class Logins:
     async def _download(self, url: str) -> bytes:
         from tailrace.runtime.workers.https_download import download  # few servers have keys at a URL
 
-        return await download(url, KEY_SET_BYTES_MAX, self._worker)
+        return await download(url, KEY_SET_BYTES_MAX, self._downloader)
