@@ -158,7 +158,7 @@ def _name_in(document: str) -> str | None:
         return None
     try:
         found = json.loads(document)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     name = found.get("name") if isinstance(found, dict) else None
     return name if isinstance(name, str) else None

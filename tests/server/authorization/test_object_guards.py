@@ -143,6 +143,7 @@ async def test_topics_need_rules_for_topics_and_other_objects_those_for_the_clus
             )
 
         assert await codes() == denied
+        assert await create("topic", "[" * 100_000) == OF_CLUSTER
         guarded.allow(rule(Res.TOPIC, Op.CREATE, "new"), rule(Res.TOPIC, Op.DELETE, "payments"))
         after = await codes()
         assert OF_TOPIC not in after
