@@ -1,9 +1,13 @@
 """Certificates for tests: an authority, servers and clients."""
 
 import ssl
+from datetime import UTC, datetime, timedelta
 from functools import cache
 
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 
 @cache
@@ -29,6 +33,26 @@ def client_certificate(name: str) -> bytes:
         key_type=trustme.KeyType.ECDSA,
     )
     return issued.private_key_and_cert_chain_pem.bytes()
+
+
+@cache
+def unreadable_certificate() -> bytes:
+    """Returns the key and the certificate of a client with a DNS name that is no text."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    signer = x509.load_pem_x509_certificate(authority_pem())
+    signing_key = serialization.load_pem_private_key(authority().private_key_pem.bytes(), None)
+    assert isinstance(signing_key, ec.EllipticCurvePrivateKey)
+    alternative_names = x509.UnrecognizedExtension(x509.ObjectIdentifier("2.5.29.17"), b"\x30\x03\x82\x01\xff")
+    made = (
+        x509.CertificateBuilder(signer.subject, x509.Name([]), key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(alternative_names, critical=False)
+        .sign(signing_key, hashes.SHA256())
+    )
+    encoding = serialization.Encoding.PEM
+    private = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return private + made.public_bytes(encoding)
 
 
 def private_tls(*names: str) -> dict[str, str]:

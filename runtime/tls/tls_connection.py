@@ -86,8 +86,14 @@ class TlsConnection:
         return self._tls.version() or ""
 
     def peer_certificate(self) -> dict[str, object] | None:
-        """Returns the fields of the peer's certificate, which was checked; None if the peer has shown none."""
-        return self._tls.getpeercert() or None  # type: ignore[return-value]
+        """Returns the fields of the peer's certificate, which was checked; None if the peer has shown none.
+
+        Raises ConnectionError if a name in it is no text, although an authority has signed it.
+        """
+        try:
+            return self._tls.getpeercert() or None  # type: ignore[return-value]
+        except ValueError as error:
+            raise ConnectionError("the certificate of the peer has a name that is no text") from error
 
     async def shake_hands(self) -> None:
         """Returns when both sides trust each other. Raises OSError (`ssl.SSLError`) otherwise.

@@ -3,7 +3,7 @@ import ssl
 import pytest
 import structlog
 import trio
-from certificates import client_certificate, client_context
+from certificates import client_certificate, client_context, unreadable_certificate
 from simulation.network import MemoryConnection, connected_pair
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
@@ -73,6 +73,13 @@ async def test_a_certificate_for_which_there_is_no_rule_is_refused() -> None:
     )
     assert user is None
     assert "no rule of ssl.principal.mapping.rules applies" in line["reason"]
+
+
+async def test_a_certificate_with_a_name_that_is_no_text_is_refused() -> None:
+    """It ended the server: nothing else in a handshake raises an error that is not one of the operating system."""
+    user, (line,) = await shake_with(client_context(unreadable_certificate()), ssl_client_auth="required")
+    assert user is None
+    assert line["reason"] == "the certificate of the peer has a name that is no text"
 
 
 @pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\x20\0\x12\0\x04" + bytes(30)])
