@@ -39,6 +39,7 @@ class TlsConnection:
         "_scratch",
         "_tls",
         "_unsent",
+        "_woken",
     )
 
     def __init__(
@@ -67,6 +68,11 @@ class TlsConnection:
         """Set when nothing is unsent any more; None unless a task is sending."""
         self._at_end = False
         """Whether the peer sends nothing more."""
+        self._woken: trio.Event | None = None
+        """Set when the caller does not wait for the connection below any more; None unless it does.
+
+        TLS may have something to say meanwhile, such as the response to new keys, which does not fit either.
+        """
         self._error: OSError | None = None
         """Why the task could not send."""
         self._end_sending = False
@@ -226,11 +232,19 @@ class TlsConnection:
         return taken
 
     async def wait_writable(self) -> None:
-        while self._flushed is not None:
-            await self._flushed.wait()
-        if self._error is not None:
-            raise self._error
-        await self._connection.wait_writable()
+        while True:
+            while self._flushed is not None:
+                await self._flushed.wait()
+            if self._error is not None:
+                raise self._error
+            self._woken = woken = trio.Event()
+            try:
+                await self._connection.wait_writable()
+            finally:
+                self._woken = None
+                woken.set()
+            if self._flushed is None:
+                return
 
     def end_sending(self) -> None:
         self._say_goodbye()
@@ -273,6 +287,8 @@ class TlsConnection:
         assert self._flushed is not None
         try:
             while self._unsent:
+                while self._woken is not None:  # Only one task may wait for a socket.
+                    await self._woken.wait()
                 await self._connection.wait_writable()
                 self._unsent = self._unsent[self._connection.send((self._unsent,)) :]
             if self._end_sending:

@@ -240,3 +240,33 @@ async def test_a_peer_that_demands_answers_and_reads_none_is_cut_off(monkeypatch
         server.send((bytes(PIECE_BYTES),))
         with pytest.raises(ConnectionAbortedError):
             server._answer_peer()
+
+
+async def test_tls_may_speak_while_its_caller_waits_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A peer asks for new keys, and reads nothing. Two tasks that wait for one socket would end the process."""
+    async with _pair(1_000) as (client, server):
+        near, far = client._connection, server._connection
+        wait_writable = far.wait_writable
+        waiting: list[object] = []
+
+        async def wait_alone() -> None:
+            if waiting:
+                raise trio.BusyResourceError
+            waiting.append(None)
+            try:
+                await wait_writable()
+            finally:
+                waiting.clear()
+
+        monkeypatch.setattr(far, "wait_writable", wait_alone)
+        while far.send([bytes(100)]):
+            pass
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(server.wait_writable)
+            await trio.testing.wait_all_tasks_blocked()
+            server._tls.write(b"new keys")
+            server._answer_peer()
+            await trio.testing.wait_all_tasks_blocked()
+            assert server.send((b"x",)) == 0, "the answer of TLS has to leave first"
+            await _read(near, 1_000)
+        assert server.send((b"x",)) == 1
