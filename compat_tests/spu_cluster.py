@@ -274,8 +274,11 @@ class ManagedCluster:
     def kill_spu(self, spu: int) -> None:
         before = self.spu_pid(spu)
         os.kill(before, signal.SIGKILL)
-        wait_until(lambda: self.spu_pids().get(spu, before) != before, 30, f"SPU {spu} is started again")
-        wait_until_online(self.sc, [spu])
+        try:
+            wait_until(lambda: self.spu_pids().get(spu, before) != before, 30, f"SPU {spu} is started again")
+            wait_until_online(self.sc, [spu])
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.up.last_output()}") from None
 
     def stop(self) -> None:
         status = self.up.stop()

@@ -4,6 +4,7 @@ Each test has client ids of its own, so that all tests share one broker.
 """
 
 import json
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -129,6 +130,7 @@ def test_a_client_without_a_quota_is_not_throttled_beside_one_with_a_quota(boots
 
 
 def test_an_admin_client_learns_that_it_has_changed_too_much(bootstrap: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "kafka")  # other tests silence this library
     with limited(bootstrap, controller_mutation_rate=1) as client_id:
         admin = KafkaAdminClient(bootstrap_servers=bootstrap, client_id=client_id)
         name = f"many-{uuid4().hex[:8]}"
