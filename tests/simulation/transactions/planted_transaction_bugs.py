@@ -302,7 +302,7 @@ TRANSACTION_BUGS = (
     PlantedTransactionBug(ends_transactions_by_requests_of_older_connections, (), strays=0.5, second_protocol=0.0),
     PlantedTransactionBug(keeps_the_epoch_in_the_second_protocol, (), strays=0.5, second_protocol=1.0),
     PlantedTransactionBug(
-        acknowledges_markers_before_they_are_committed, LOSING, replicas=1, is_synced=True, first_seed=10
+        acknowledges_markers_before_they_are_committed, LOSING, replicas=1, is_synced=True, first_seed=33
     ),
     PlantedTransactionBug(appends_batches_without_asking_the_coordinator, (), second_protocol=0.0, strays=0.3),
     PlantedTransactionBug(adds_no_partitions_for_the_second_protocol, (), second_protocol=1.0),
