@@ -23,6 +23,7 @@ from .server_connection import RefusedError, check, refusal, unless_refused
 from .spu_client import SpuClient
 
 if TYPE_CHECKING:
+    from tailrace.protocol.messages.describe_acls import DescribeAclsResponse
     from tailrace.protocol.messages.describe_configs import DescribeConfigsResult
 
 CHANGE_TIMEOUT_MS = 30_000
@@ -107,6 +108,23 @@ class StoredReplica(Struct, frozen=True):
     directory: str
     is_future: bool
     """Whether the replica is being copied to this directory from another one of the broker."""
+
+
+def acl_records(response: "DescribeAclsResponse") -> list[AclRecord]:
+    """Returns the access rules in a response."""
+    return [
+        AclRecord(
+            each.resource_type,
+            each.pattern_type,
+            each.resource_name,
+            rule.principal,
+            rule.host,
+            rule.operation,
+            rule.permission_type,
+        )
+        for each in response.resources
+        for rule in each.acls
+    ]
 
 
 class AdminClient:
@@ -299,19 +317,7 @@ class AdminClient:
             )
         )
         check(response)
-        return [
-            AclRecord(
-                each.resource_type,
-                each.pattern_type,
-                each.resource_name,
-                rule.principal,
-                rule.host,
-                rule.operation,
-                rule.permission_type,
-            )
-            for each in response.resources
-            for rule in each.acls
-        ]
+        return acl_records(response)
 
     async def create_acls(self, rules: Sequence[AclRecord]) -> None:
         """Creates access rules; those that exist are left as they are."""

@@ -25,7 +25,7 @@ class Chance(Protocol):
         """Returns a number in [0, 1)."""
 
     def secret(self, count: int) -> bytes:
-        """Returns bytes that nobody can guess, for salts, nonces, keys and passwords."""
+        """Returns unpredictable bytes, for salts, nonces, keys and passwords."""
 
 
 class RandomChance:

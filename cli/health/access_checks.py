@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from tailrace.cli.output.printing import counted
+from tailrace.client.admin_client import acl_records
 from tailrace.client.sc_client import ScClient
 from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.protocol.messages.describe_acls import DescribeAclsRequest
@@ -26,19 +27,7 @@ async def rules_of(client: ScClient) -> list[AclRecord] | None:
         return None
     if response.error_code:
         return None
-    return [
-        AclRecord(
-            each.resource_type,
-            each.pattern_type,
-            each.resource_name,
-            rule.principal,
-            rule.host,
-            rule.operation,
-            rule.permission_type,
-        )
-        for each in response.resources
-        for rule in each.acls
-    ]
+    return acl_records(response)
 
 
 def access_findings(rules: Sequence[AclRecord] | None) -> list[Finding]:

@@ -1,5 +1,6 @@
 """Finds the audit logs of servers in a directory."""
 
+import argparse
 import os.path
 from collections.abc import Iterator
 
@@ -8,6 +9,16 @@ from tailrace.server.auditing.audit_files import DIRECTORY, log_names
 
 _DEPTH_MAX = 3
 """How deep below the given directory a data directory may be: `up` keeps those of several servers in one."""
+
+
+def add_directory(parser: argparse.ArgumentParser) -> None:
+    """Adds the argument that names audit logs."""
+    parser.add_argument("directory", metavar="DIR", help="A data directory, its audit directory, or one above it.")
+
+
+def nothing_found(directory: str) -> str:
+    """Returns the sentence about a directory without audit logs."""
+    return f"there is no audit log in {directory}; turn it on with audit.log.enable=true"
 
 
 def audit_directories(files: Files, directory: str) -> list[str]:

@@ -13,7 +13,7 @@ from tailrace.security.audit.audit_chain import parse_line
 from tailrace.security.audit.audit_event import AuditKind, Outcome, is_of_event
 from tailrace.server.auditing.audit_files import log_names
 
-from .audit_directories import audit_directories, lines_of
+from .audit_directories import add_directory, audit_directories, lines_of, nothing_found
 
 _NOTHING_TO_SHOW = 2
 _KINDS = [kind.value for kind in AuditKind if is_of_event({"event": kind})]
@@ -22,7 +22,7 @@ _SHOWN = ("principal", "address", "client_id", "mechanism", "operation", "resour
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
-    parser.add_argument("directory", metavar="DIR", help="A data directory, its audit directory, or one above it.")
+    add_directory(parser)
     parser.add_argument("--event", choices=_KINDS, help="Show events of this kind only.")
     parser.add_argument("--outcome", choices=[each.value for each in Outcome], help="Show this outcome only.")
     parser.add_argument("--principal", metavar="PRINCIPAL", help="Show what this principal did, as User:alice.")
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     files = RealFiles(read_only=True)
     directories = audit_directories(files, arguments.directory)
     if not directories:
-        return _fail(f"there is no audit log in {arguments.directory}; turn it on with audit.log.enable=true")
+        return _fail(nothing_found(arguments.directory))
     if arguments.last is not None and arguments.last < 1:
         return _fail(f"--last {arguments.last}: expected a number of at least 1")
     wanted = {name: getattr(arguments, name) for name in ("event", "outcome", "principal") if getattr(arguments, name)}

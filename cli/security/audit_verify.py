@@ -13,7 +13,7 @@ from tailrace.security.audit.audit_signatures import KeyFileError, SignatureChec
 from tailrace.security.audit.audit_verification import AuditSummary, AuditVerification
 from tailrace.server.auditing.audit_files import HEAD, VERIFICATION_KEY, log_names
 
-from .audit_directories import audit_directories, lines_of
+from .audit_directories import add_directory, audit_directories, lines_of, nothing_found
 
 _DAMAGED = 1
 _NOTHING_TO_VERIFY = 2
@@ -22,7 +22,7 @@ _EXPECTED = re.compile(r"([1-9][0-9]{0,18}):([0-9a-f]{64})")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
-    parser.add_argument("directory", metavar="DIR", help="A data directory, its audit directory, or one above it.")
+    add_directory(parser)
     parser.add_argument(
         "--key",
         metavar="FILE",
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     files = RealFiles(read_only=True)
     directories = audit_directories(files, arguments.directory)
     if not directories:
-        return _fail(f"there is no audit log in {arguments.directory}; turn it on with audit.log.enable=true")
+        return _fail(nothing_found(arguments.directory))
     expected = None
     if arguments.expect is not None:
         match = _EXPECTED.fullmatch(arguments.expect)

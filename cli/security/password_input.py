@@ -38,7 +38,9 @@ def read_password(arguments: argparse.Namespace, environment: Mapping[str, str],
     if arguments.password_stdin:
         return _checked(stdin.readline(PASSWORD_BYTES_MAX + 2).rstrip("\r\n"))
     if not stdin.isatty():
-        raise UsageError("give the password with --password-stdin, --password-env or --generate; nobody can be asked")
+        raise UsageError(
+            "give the password with --password-stdin, --password-env or --generate: no terminal can be asked"
+        )
     password = _checked(getpass.getpass("Password: "))
     if getpass.getpass("Password again: ") != password:
         raise UsageError("the two passwords differ")
@@ -46,7 +48,7 @@ def read_password(arguments: argparse.Namespace, environment: Mapping[str, str],
 
 
 def random_password(chance: Chance) -> str:
-    """Returns a random password that nobody can guess."""
+    """Returns a random password that is too long to guess."""
     # The remainder prefers some letters by a fifth, which takes two of 139 bits.
     return "".join(_LETTERS[byte % len(_LETTERS)] for byte in chance.secret(_LENGTH))
 

@@ -1,8 +1,8 @@
 """The chain of hashes that joins the lines of an audit log.
 
 A line is a JSON object. Its first field is its number, and its last field is the SHA-256 hash of the hash of the line
-before and of everything else in the line. So nobody can change, remove or reorder lines without computing all later
-hashes again, and the signatures in checkpoints then no longer fit.
+before and of everything else in the line. To change, remove or reorder lines, a person has to
+compute all later hashes again, and the signatures in checkpoints then no longer fit.
 """
 
 import hashlib

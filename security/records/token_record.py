@@ -19,7 +19,7 @@ class TokenRecord(Struct, frozen=True):
     """The principals that may renew the token, besides its owner."""
     issued_ms: int
     expires_ms: int
-    """The time after which nobody can authenticate with the token, unless it is renewed before."""
+    """The time after which the token is not accepted any more, unless it is renewed before."""
     max_ms: int
     """The time beyond which the token cannot be renewed."""
 

@@ -92,7 +92,7 @@ class BearerTokens:
             raise BearerError(f"the token lacks the scope {' '.join(missing)}", INSUFFICIENT_SCOPE, scope)
         name = claims.get(rules.name_claim)
         if not isinstance(name, str) or not name.strip() or len(name) > NAME_CHARACTERS_MAX:
-            raise BearerError(f"the claim {rules.name_claim} of the token names nobody")
+            raise BearerError(f"the claim {rules.name_claim} of the token does not name a user")
         return Bearer(name, int(expires * 1000), scopes)
 
     def _check_audience(self, audience: object) -> None:

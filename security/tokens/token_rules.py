@@ -103,7 +103,7 @@ def expired(token: TokenRecord, principal: Principal, period_ms: int, now_ms: in
 
 
 def has_expired(token: TokenRecord, now_ms: int) -> bool:
-    """Tells whether nobody can authenticate with the token any more."""
+    """Tells whether the token is not accepted any more."""
     return token.expires_ms < now_ms or token.max_ms < now_ms
 
 

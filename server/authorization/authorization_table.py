@@ -10,7 +10,7 @@ from enum import IntEnum
 
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
-from tailrace.protocol.internal_apis import InternalApiKey
+from tailrace.protocol.internal_apis import PEER_APIS, SC_PRIVATE_APIS, SPU_PRIVATE_APIS, InternalApiKey
 from tailrace.security.acls.acl_codes import Operation as Op
 from tailrace.security.acls.acl_codes import ResourceType as Res
 
@@ -268,33 +268,7 @@ _ROWS = (
     _whole(InternalApiKey.FILL_SHELF, _AS_BROKER),
     _whole(InternalApiKey.READ_SHELF, _AS_BROKER),
     # between servers
-    *(
-        _private(api)
-        for api in (
-            InternalApiKey.REGISTER_SPU,
-            InternalApiKey.RENEW_LEASE,
-            InternalApiKey.LEAVE,
-            InternalApiKey.REPORT_LIVE_REPLICAS,
-            InternalApiKey.ALLOCATE_PRODUCER_IDS,
-            InternalApiKey.FORWARD,
-            InternalApiKey.REPORT_SHELVES,
-            InternalApiKey.APPLY_SPECS,
-            InternalApiKey.APPLY_METADATA,
-            InternalApiKey.DESCRIBE_REPLICAS,
-            InternalApiKey.DESCRIBE_REPLICA_SEGMENTS,
-            InternalApiKey.INTRODUCE,
-            InternalApiKey.REFUSE,
-            InternalApiKey.HELLO,
-            InternalApiKey.SEAL,
-            InternalApiKey.SEAL_REPLY,
-            InternalApiKey.APPEND,
-            InternalApiKey.APPEND_REPLY,
-            InternalApiKey.FENCED,
-            InternalApiKey.FETCH_ENTRIES,
-            InternalApiKey.FETCHED_ENTRIES,
-            InternalApiKey.PING,
-        )
-    ),
+    *(_private(InternalApiKey(key)) for key in (*SC_PRIVATE_APIS, *SPU_PRIVATE_APIS, *PEER_APIS)),
 )
 
 TABLE: Mapping[int, Row] = {row.api: row for row in _ROWS}

@@ -1,6 +1,6 @@
 """The guards of most APIs: those that are allowed as a whole, and those whose items are checked one by one."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tailrace.protocol.apis import ApiKey, message_class
@@ -55,6 +55,9 @@ from .access import Access
 from .authorization import Handle
 from .authorization_row import Check, Row
 
+Amend = Callable[[Any], Any]
+"""Corrects the response of a handler."""
+
 
 def whole(row: Row, access: Access, handle: Handle, context: RequestContext, request: Any) -> Reply:
     """Lets a request through if it passes all checks."""
@@ -78,13 +81,30 @@ def each(row: Row, access: Access, handle: Handle, context: RequestContext, requ
         response: object = message_class(row.api, "Response")(**{results: rows})
         return response
 
+    context.amend = with_refused(results, rows)
+    setattr(request, items, allowed)
+    return handle(context, request)
+
+
+def with_refused(results: str, rows: Sequence[Any]) -> Amend:
+    """Returns the function that adds the rows of refused items to a field of the response."""
+
     def amend(response: Any) -> Any:
         getattr(response, results).extend(rows)
         return response
 
-    context.amend = amend
-    setattr(request, items, allowed)
-    return handle(context, request)
+    return amend
+
+
+def with_allowed(access: Access, check: Check, results: str, name_of: Callable[[Any], str | None]) -> Amend:
+    """Returns the function that leaves those items in a field of the response that pass a check."""
+
+    def amend(response: Any) -> Any:
+        allowed, _ = access.split(check, getattr(response, results), name_of)
+        setattr(response, results, allowed)
+        return response
+
+    return amend
 
 
 def refused_as_a_whole(row: Row, access: Access, checks: tuple[Check, ...], request: Any) -> object | None:

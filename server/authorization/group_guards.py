@@ -5,7 +5,7 @@ from tailrace.protocol.messages import consumer_group_describe as consumer_group
 from tailrace.protocol.messages import describe_groups as classic_groups
 from tailrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tailrace.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from tailrace.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from tailrace.protocol.messages.list_groups import ListGroupsRequest
 from tailrace.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -23,7 +23,7 @@ from tailrace.server.request_context import Reply, RequestContext
 from .access import Access
 from .authorization import Handle
 from .authorization_row import Check, Row
-from .common_guards import refused_as_a_whole, refused_with
+from .common_guards import refused_as_a_whole, refused_with, with_allowed, with_refused
 
 GROUP, TRANSACTION = 0, 1
 """The types of keys in FindCoordinator."""
@@ -78,12 +78,7 @@ def find_coordinator(
     if not allowed:
         return FindCoordinatorResponse(coordinators=rows)
     request.coordinator_keys = allowed
-
-    def amend(response: FindCoordinatorResponse) -> FindCoordinatorResponse:
-        response.coordinators.extend(rows)
-        return response
-
-    context.amend = amend
+    context.amend = with_refused("coordinators", rows)
     return handle(context, request)
 
 
@@ -162,12 +157,7 @@ def _topics_of(group: consumer_groups.DescribedGroup) -> dict[str, None]:
 
 def list_groups(row: Row, access: Access, handle: Handle, context: RequestContext, request: ListGroupsRequest) -> Reply:
     (check,) = row.checks
-
-    def amend(response: ListGroupsResponse) -> ListGroupsResponse:
-        response.groups, _ = access.split(check, response.groups, lambda group: group.group_id)
-        return response
-
-    context.amend = amend
+    context.amend = with_allowed(access, check, "groups", lambda group: group.group_id)
     return handle(context, request)
 
 

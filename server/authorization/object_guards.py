@@ -5,23 +5,22 @@ from typing import Any
 
 from tailrace.protocol.internal.create_object import CreateObjectRequest
 from tailrace.protocol.internal.delete_object import DeleteObjectRequest
-from tailrace.protocol.internal.describe_partitions import DescribePartitionsRequest, DescribePartitionsResponse
+from tailrace.protocol.internal.describe_partitions import DescribePartitionsRequest
 from tailrace.protocol.internal.describe_positions import (
     AskedTopic,
     DescribedPartition,
     DescribedTopic,
     DescribePositionsRequest,
-    DescribePositionsResponse,
 )
-from tailrace.protocol.internal.list_objects import ListedObject, ListObjectsRequest, ListObjectsResponse
-from tailrace.protocol.internal.read_stream_state import ReadStreamStateRequest, ReadStreamStateResponse
+from tailrace.protocol.internal.list_objects import ListedObject, ListObjectsRequest
+from tailrace.protocol.internal.read_stream_state import ReadStreamStateRequest
 from tailrace.security.acls.acl_codes import CLUSTER_NAME
 from tailrace.server.request_context import Reply, RequestContext
 
 from .access import Access
 from .authorization import Handle
 from .authorization_row import Check, Row
-from .common_guards import refused_as_a_whole, refused_with
+from .common_guards import refused_as_a_whole, refused_with, with_allowed, with_refused
 
 TOPIC = "topic"
 PARTITION = "partition"
@@ -39,12 +38,7 @@ def list_objects(
     refused = _named_in_vain(row, access, of_topic, request, request.names)
     if refused is not None:
         return refused
-
-    def amend(response: ListObjectsResponse) -> ListObjectsResponse:
-        response.objects, _ = access.split(of_topic, response.objects, _topic_of)
-        return response
-
-    context.amend = amend
+    context.amend = with_allowed(access, of_topic, "objects", _topic_of)
     return handle(context, request)
 
 
@@ -81,12 +75,7 @@ def describe_partitions(
     refused = _named_in_vain(row, access, named, request, request.topics)
     if refused is not None:
         return refused
-
-    def amend(response: DescribePartitionsResponse) -> DescribePartitionsResponse:
-        response.partitions, _ = access.split(listed, response.partitions, lambda each: each.topic)
-        return response
-
-    context.amend = amend
+    context.amend = with_allowed(access, listed, "partitions", lambda each: each.topic)
     return handle(context, request)
 
 
@@ -98,12 +87,7 @@ def read_stream_state(
     refused = refused_as_a_whole(row, access, (of_topic,), request)
     if refused is not None:
         return refused
-
-    def amend(response: ReadStreamStateResponse) -> ReadStreamStateResponse:
-        response.groups, _ = access.split(of_group, response.groups, lambda each: each.group)
-        return response
-
-    context.amend = amend
+    context.amend = with_allowed(access, of_group, "groups", lambda each: each.group)
     return handle(context, request)
 
 
@@ -124,12 +108,7 @@ def describe_positions(
         for topic in denied
     ]
     request.topics = allowed
-
-    def amend(response: DescribePositionsResponse) -> DescribePositionsResponse:
-        response.topics.extend(rows)
-        return response
-
-    context.amend = amend
+    context.amend = with_refused("topics", rows)
     return handle(context, request)
 
 

@@ -53,7 +53,7 @@ async def test_users_are_created_listed_changed_and_deleted(
     [
         (("create", "alice", "--generate"), 1, "the user alice exists"),
         (("create", "\u2168", "--generate"), 2, "the name of the user"),
-        (("create", "bob"), 2, "nobody can be asked"),
+        (("create", "bob"), 2, "no terminal can be asked"),
         (("password", "bob", "--generate"), 1, "there is no user bob"),
         (("delete", "alice", "bob"), 1, "there is no user bob"),
     ],
