@@ -21,6 +21,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "serve sc": (
         "tailrace serve sc --data ./sc",
         "tailrace serve sc --store etcd://one:2379,two:2379,three:2379 --replace-after 600",
+        "tailrace serve sc --store etcds://one:2379 --store-config etcd.properties",
     ),
     "serve spu": ("tailrace serve spu --id 1 --data ./spu-1 --sc sc.example:9004",),
     "spu register": (

@@ -12,6 +12,7 @@ from msgspec import Struct
 from tailrace.runtime.files import Files
 from tailrace.runtime.settings import SettingsError
 from tailrace.security.records.user_record import SCRAM_SHA_256, SCRAM_SHA_512
+from tailrace.security.settings.property_files import parse_properties, read_text
 from tailrace.security.settings.secret import Secret
 
 PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
@@ -62,7 +63,7 @@ class ClientSecurity(Struct, frozen=True):
 def load_client_security(path: str, files: Files) -> ClientSecurity:
     """Reads a file of settings, and the PEM files that it names. Raises SettingsError."""
     try:
-        return parse_client_security(parse_properties(_text(path, files)), files)
+        return parse_client_security(parse_properties(read_text(path, files)), files)
     except SettingsError as error:
         raise SettingsError(f"{path}: {error}") from None
 
@@ -81,20 +82,6 @@ def parse_client_security(given: Mapping[str, str], files: Files) -> ClientSecur
     if uses_tls:
         fields |= _tls(given, files)
     return ClientSecurity(uses_tls=uses_tls, **fields)  # type: ignore[arg-type]
-
-
-def parse_properties(text: str) -> dict[str, str]:
-    """Parses `name=value` lines. A line that ends with a backslash goes on in the next one; # begins a comment."""
-    found: dict[str, str] = {}
-    for line in re.sub(r"\\\r?\n[ \t]*", "", text).splitlines():
-        line = line.strip()
-        if not line or line[0] in "#!":
-            continue
-        name, equals, value = line.partition("=")
-        if not equals:
-            raise SettingsError(f"the line {name.split()[0][:50]!r}… is not NAME=VALUE")
-        found[name.strip()] = value.strip()
-    return found
 
 
 def parse_jaas(text: str) -> dict[str, str]:
@@ -159,12 +146,4 @@ def _pem(given: Mapping[str, str], names: tuple[str, ...], files: Files) -> str 
     if not chosen:
         return None
     value = given[chosen[0]]
-    return _text(value, files) if chosen[0].endswith(".location") else value.replace("\\n", "\n")
-
-
-def _text(path: str, files: Files) -> str:
-    try:
-        return files.read(path).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise SettingsError(f"{path[:300]} cannot be read: {reason}") from None
+    return read_text(value, files) if chosen[0].endswith(".location") else value.replace("\\n", "\n")

@@ -6,9 +6,11 @@ service.
 """
 
 import fcntl
+import json
 import os
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -61,7 +63,9 @@ def install() -> str:
 class Etcd:
     """One etcd process. It keeps its address after the first start, and its data outlives the process."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, certificates: Path | None = None) -> None:
+        """`certificates` is a directory with `server.pem` and `ca.pem`: etcd then demands TLS and a certificate."""
+        self._certificates = certificates
         self.endpoint = ""
         """The HOST:PORT of etcd, or an empty string before the first start."""
         self._data = directory / "etcd"
@@ -72,7 +76,7 @@ class Etcd:
     @property
     def url(self) -> str:
         """The value for `--store`."""
-        return f"etcd://{self.endpoint}"
+        return f"{'etcds' if self._certificates else 'etcd'}://{self.endpoint}"
 
     def start(self) -> None:
         """Starts etcd and returns once it serves. If another process takes the port in the meantime, it tries other
@@ -103,6 +107,15 @@ class Etcd:
         assert self._process is not None, "etcd has not been started"
         self._process.send_signal(signal.SIGCONT)
 
+    def call(
+        self, path: str, body: dict[str, object], context: ssl.SSLContext | None = None, token: str = ""
+    ) -> object:
+        """Calls etcd's JSON gateway."""
+        url = f"{'http' if context is None else 'https'}://{self.endpoint}{path}"
+        request = urllib.request.Request(url, json.dumps(body).encode(), {"authorization": token} if token else {})
+        with urllib.request.urlopen(request, timeout=10, context=context) as answer:
+            return json.loads(answer.read())
+
     def last_output(self) -> str:
         return "\n".join(self._log.read_text().splitlines()[-20:]) if self._log.exists() else ""
 
@@ -120,23 +133,24 @@ class Etcd:
 
     def _start(self, client_port: int, peer_port: int) -> bool:
         client, peer = f"http://127.0.0.1:{client_port}", f"http://127.0.0.1:{peer_port}"
+        health, security = client, []
+        if self._certificates is not None:
+            client, health = client.replace("http:", "https:"), f"http://127.0.0.1:{free_port()}"
+            own, trusted = f"{self._certificates}/server.pem", f"{self._certificates}/ca.pem"
+            security = ["--cert-file", own, "--key-file", own, "--client-cert-auth", "--trusted-ca-file", trusted]
+            security += ["--listen-metrics-urls", health]
         command = [
             *(etcd(), "--data-dir", str(self._data)),
             *("--listen-client-urls", client, "--advertise-client-urls", client),
-            *(
-                "--listen-peer-urls",
-                peer,
-                "--initial-advertise-peer-urls",
-                peer,
-                "--initial-cluster",
-                f"default={peer}",
-            ),
+            *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
+            *("--initial-cluster", f"default={peer}"),
+            *security,
         ]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         deadline = time.monotonic() + READY_SECONDS_MAX
         while self._process.poll() is None:
-            if _is_healthy(client):
+            if _is_healthy(health):
                 return True
             if time.monotonic() > deadline:
                 self.kill()

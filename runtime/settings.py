@@ -37,7 +37,10 @@ class ScSettings(Struct, frozen=True):
     private: ListenerSettings
     """The listener for SPUs."""
     store: str = "sqlite"
-    """The KV store: `sqlite`, `memory`, `etcd://HOST:PORT[,HOST:PORT]`, `kubernetes` or `kubernetes:KUBECONFIG`."""
+    """The KV store: `sqlite`, `memory`, `etcd://HOST:PORT[,HOST:PORT]`, `kubernetes` or `kubernetes:KUBECONFIG`.
+
+    `etcds://` in place of `etcd://` stands for TLS.
+    """
     metrics: ListenerSettings | None = None
     reconciliation_seconds: float = RECONCILIATION_SECONDS
     """How often all objects are checked, and every SPU gets its specs again."""
@@ -45,6 +48,8 @@ class ScSettings(Struct, frozen=True):
     """Kafka's broker settings by their Kafka names: the cluster's defaults for what the SC decides."""
     replace_after_seconds: float = math.inf
     """How long an SPU may be offline before its replicas are placed on other SPUs."""
+    store_config: str | None = None
+    """The file with the certificates, the user and the password for etcd; None if etcd demands nothing."""
 
 
 class SpuSettings(Struct, frozen=True):

@@ -55,6 +55,13 @@ def unreadable_certificate() -> bytes:
     return private + made.public_bytes(encoding)
 
 
+@cache
+def nameless_certificate() -> bytes:
+    """Returns the key and a certificate of a client, without a common name."""
+    issued = authority().issue_cert("sc@example.org", key_type=trustme.KeyType.ECDSA)
+    return issued.private_key_and_cert_chain_pem.bytes()
+
+
 def private_tls(*names: str) -> dict[str, str]:
     """Returns the settings of a server whose private port is encrypted, with a certificate for the names."""
     key, marker, chain = server_certificate(*names).decode().partition("-----BEGIN CERT")

@@ -51,6 +51,7 @@ def _sc(given: GivenSettings) -> dict[str, str]:
         "private": _listener(settings.private),
         "metrics": _listener(settings.metrics),
         "store": settings.store,
+        "store-config": settings.store_config or "",
         "reconciliation": f"{settings.reconciliation_seconds:g}",
         "replace-after": given.text("replace-after", "forever"),
         **_log(log_settings(given)),

@@ -37,7 +37,7 @@ OFF = "off"
 ALL_NAMES = frozenset(
     {"data", "public", "private", "metrics", "log-level", "log-format", "insecure"}
     | {"spus", "sc", "sc-private", "published", "topic", "ephemeral", "secure"}
-    | {"store", "reconciliation", "replace-after"}
+    | {"store", "store-config", "reconciliation", "replace-after"}
     | {"id", "rack"}
 )
 """The settings of all servers, which an environment file may set for several of them."""

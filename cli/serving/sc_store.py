@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from tailrace.controller.key_value.interface import KeyValueStore, StoreCorrupt, StoreUnavailable
+from tailrace.controller.key_value.interface import KeyValueStore, StoreCorrupt, StoreRefused, StoreUnavailable
 from tailrace.controller.key_value.opening import open_store
 from tailrace.runtime.directories import make_directories_durably
 from tailrace.runtime.logs import FilteringBoundLogger
@@ -21,9 +21,12 @@ RETRY_SECONDS = 1.0
 
 @asynccontextmanager
 async def opened_store(
-    name: str, directory: str, seams: Seams, logger: FilteringBoundLogger
+    name: str, directory: str, seams: Seams, logger: FilteringBoundLogger, config: str | None = None
 ) -> AsyncIterator[KeyValueStore]:
-    """Opens the store with the name in `--store`; waits a while if it is a server that may still be starting."""
+    """Opens the store with the name in `--store`; waits a while if it is a server that may still be starting.
+
+    `config` is the file of `--store-config`.
+    """
     try:
         await make_directories_durably(seams.files, directory)
         lock = seams.files.lock(f"{directory}/{LOCK_FILE}")
@@ -35,7 +38,7 @@ async def opened_store(
         raise CannotServeError(directory_in_use(seams.files, directory, f"{directory}/{LOCK_FILE}"))
     try:
         try:
-            store = await open_store(name, directory, seams)
+            store = await open_store(name, directory, seams, config)
         except (StoreCorrupt, StoreUnavailable) as error:
             raise CannotServeError(str(error)) from error
         try:
@@ -55,7 +58,7 @@ async def _until_it_answers(store: KeyValueStore, name: str, logger: FilteringBo
         try:
             await store.get(ANY_KEY)
             return
-        except StoreCorrupt as error:
+        except (StoreCorrupt, StoreRefused) as error:
             raise CannotServeError(str(error)) from error
         except StoreUnavailable as error:
             if trio.current_time() >= deadline:

@@ -8,7 +8,7 @@ import argparse
 import math
 
 from tailrace.controller.key_value.interface import StoreCorrupt
-from tailrace.controller.key_value.opening import SQLITE, check_store_name
+from tailrace.controller.key_value.opening import SQLITE, check_store_name, is_etcd
 from tailrace.controller.streaming_controller import ScAddresses, StartError, StreamingController
 from tailrace.runtime import logs
 from tailrace.runtime.network import Address
@@ -18,6 +18,7 @@ from tailrace.runtime.settings import (
     RECONCILIATION_SECONDS,
     ListenerSettings,
     ScSettings,
+    SettingsError,
 )
 
 from .given_settings import GivenSettings
@@ -25,7 +26,7 @@ from .sc_store import opened_store
 from .security_check import check_security
 from .serving import COMMON_NAMES, Announcement, add_common_flags, run_server
 
-NAMES = COMMON_NAMES | {"private", "store", "reconciliation", "replace-after"}
+NAMES = COMMON_NAMES | {"private", "store", "store-config", "reconciliation", "replace-after"}
 DEFAULT_PUBLIC = Address("127.0.0.1", 9003)
 DEFAULT_PRIVATE = Address("127.0.0.1", 9004)
 DEFAULT_METRICS = Address("127.0.0.1", 9002)
@@ -40,8 +41,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--store",
         metavar="STORE",
-        help="Store of the cluster's objects: sqlite (default), memory, etcd://HOST:PORT[,HOST:PORT], kubernetes "
-        "(in a pod) or kubernetes:KUBECONFIG.",
+        help="Store of the cluster's objects: sqlite (default), memory, etcd://HOST:PORT[,HOST:PORT], etcds://… with "
+        "TLS, kubernetes (in a pod) or kubernetes:KUBECONFIG.",
+    )
+    parser.add_argument(
+        "--store-config",
+        metavar="FILE",
+        help="File with what etcd demands: username, password, ssl.truststore.location, ssl.keystore.location, "
+        "ssl.key.password.",
     )
     parser.add_argument(
         "--reconciliation",
@@ -65,6 +72,9 @@ def read_settings(given: GivenSettings) -> ScSettings:
     """Reads the settings of the SC."""
     store = given.text("store", SQLITE)
     check_store_name(store, "--store")
+    store_config = given.text("store-config") or None
+    if store_config is not None and not is_etcd(store):
+        raise SettingsError(f"--store-config {store_config} has no effect with the store {store}; it is for etcd")
     settings = ScSettings(
         given.data_directory(),
         given.listeners(ListenerSettings("PUBLIC", DEFAULT_PUBLIC)),
@@ -74,6 +84,7 @@ def read_settings(given: GivenSettings) -> ScSettings:
         given.seconds("reconciliation", RECONCILIATION_SECONDS),
         given.broker_settings(),
         given.seconds("replace-after", math.inf),
+        store_config,
     )
     check_security(settings.broker, (*settings.listeners, settings.private, settings.metrics))
     return settings
@@ -81,7 +92,8 @@ def read_settings(given: GivenSettings) -> ScSettings:
 
 async def _serve(settings: ScSettings, seams: Seams, stop: ServerStop) -> None:
     logger = logs.get_logger()
-    async with opened_store(settings.store, settings.data_directory, seams, logger) as store:
+    store_opened = opened_store(settings.store, settings.data_directory, seams, logger, settings.store_config)
+    async with store_opened as store:
         stop.server = controller = StreamingController(settings, seams, store, logger)
         await controller.run(Announcement(_serving))
 

@@ -19,6 +19,10 @@ class StoreUnavailable(Exception):  # noqa: N818 # named for the state that the 
     """The store does not respond, or was closed. The request may or may not have been carried out. Try again."""
 
 
+class StoreRefused(StoreUnavailable):
+    """The store responds and does not let the SC in. Somebody has to change a setting here or there."""
+
+
 class StoreCorrupt(Exception):  # noqa: N818
     """The store is damaged, or belongs to another program; the message is one sentence for the operator."""
 

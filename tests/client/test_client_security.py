@@ -7,7 +7,6 @@ from tailrace.client.client_security import (
     load_client_security,
     parse_client_security,
     parse_jaas,
-    parse_properties,
 )
 from tailrace.runtime.files import RealFiles
 from tailrace.runtime.settings import SettingsError
@@ -40,13 +39,6 @@ def test_a_delegation_token_is_recognised() -> None:
 
 def test_jaas_options_may_be_quoted() -> None:
     assert parse_jaas('X required a="1 \\"2\\"" b=\'3\' c=4;') == {"a": '1 "2"', "b": "3", "c": "4"}
-
-
-def test_properties_have_comments_and_lines_that_go_on() -> None:
-    text = "# comment\n! comment\n\n a = 1 \nb=x \\\n   y=z\nc=\n"
-    assert parse_properties(text) == {"a": "1", "b": "x y=z", "c": ""}
-    with pytest.raises(SettingsError):
-        parse_properties("nonsense")
 
 
 def test_pem_files_are_read(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Calls etcd over its JSON gateway, with failover, reused connections, and deadlines.
 
-A call is sent only once. If a write gets no response, only its caller can find out whether it was carried out.
+A call is sent only once, unless etcd has refused its token. If a write gets no response, only its caller can find out
+whether it was carried out.
 """
 
 import json
@@ -11,9 +12,11 @@ from typing import Any
 import trio
 
 from tailrace.controller.key_value.http_connection import HttpConnection, HttpError, connect
-from tailrace.controller.key_value.interface import StoreUnavailable
+from tailrace.controller.key_value.interface import StoreRefused, StoreUnavailable
 from tailrace.runtime.network import Address, Network
 
+from .etcd_access import reason_of
+from .etcd_login import EtcdLogin, headers_of
 from .etcd_messages import Json
 
 CONNECT_SECONDS_MAX = 2.0
@@ -27,6 +30,9 @@ _CLOSED_BY_FAILOVER = "has not responded to another call"
 NOT_FOUND = 5
 OUT_OF_RANGE = 11
 _UNKNOWN = 2
+_NAMED_CERTIFICATE = b"CommonName of client"
+"""How etcd begins to say that with authentication, it takes no client certificate with a common name."""
+_AUTHENTICATE = "/v3/auth/authenticate"
 _PARTS = {"header", "result", "error"}  # Every response has at least one of these.
 
 # With this header, a server that has lost its cluster's leader ends the stream instead of staying silent.
@@ -39,13 +45,28 @@ class EtcdError(StoreUnavailable):
     def __init__(self, code: int, message: str) -> None:
         super().__init__(f"etcd says: {message}")
         self.code = code
+        self.message = message
+
+
+class EtcdRefusedError(EtcdError, StoreRefused):
+    """etcd does not let the SC in."""
+
+    def __init__(self, code: int, message: str, endpoint: Address, reason: str) -> None:
+        super().__init__(code, message)
+        self.args = (f"etcd at {endpoint} {reason}",)
 
 
 class EtcdGateway:
     def __init__(
-        self, network: Network, endpoints: Sequence[Address], call_seconds_max: float = CALL_SECONDS_MAX
+        self,
+        network: Network,
+        endpoints: Sequence[Address],
+        call_seconds_max: float = CALL_SECONDS_MAX,
+        login: EtcdLogin | None = None,
     ) -> None:
         self._network = network
+        self._login = login or EtcdLogin()
+        self._logging_in = trio.Lock()
         self._endpoints = endpoints
         self._call_seconds_max = call_seconds_max
         self._rotation = 0
@@ -58,18 +79,44 @@ class EtcdGateway:
     async def call(self, path: str, request: Json, seconds_max: float = math.inf) -> Any:
         """Calls etcd and returns its response. Raises EtcdError for an error, StoreUnavailable for no response."""
         seconds_max = min(seconds_max, self._call_seconds_max)
+        deadline = trio.current_time() + seconds_max
+        token = await self._token(deadline, seconds_max)
+        try:
+            return await self._call(path, request, deadline, seconds_max, token)
+        except EtcdError as error:
+            if not self._login.can_renew(error.code, error.message):
+                raise
+        self._login.forget(token)
+        token = await self._token(deadline, seconds_max)
+        return await self._call(path, request, deadline, seconds_max, token)
+
+    def forget_token(self, token: str) -> None:
+        """Logs in again before the next call."""
+        self._login.forget(token)
+
+    async def _token(self, deadline: float, seconds_max: float) -> str:
+        """Returns the token for a call, and logs in before if there is none. Calls that need one wait for one login."""
+        if self._login.is_needed:
+            async with self._logging_in:
+                if self._login.is_needed:
+                    request = self._login.request()
+                    response = await self._call(_AUTHENTICATE, request, deadline, seconds_max, "")
+                    self._login.take(str(response.get("token", "")))
+        return self._login.token
+
+    async def _call(self, path: str, request: Json, deadline: float, seconds_max: float, token: str) -> Any:
         connection: HttpConnection | None = None
         rotation = self._rotation
         try:
-            with trio.fail_after(seconds_max):
+            with trio.fail_at(deadline):
                 connection = await self._acquire()
                 rotation = self._open[connection]
-                status = await connection.post(path, json.dumps(request).encode())
+                status = await connection.post(path, json.dumps(request).encode(), headers_of(token))
                 body = await _body(connection)
         except trio.TooSlowError:
             raise self._fail_over(rotation, f"has not responded in {seconds_max:g} s") from None
         except HttpError as error:
-            raise self._fail_over(rotation, str(error)) from error
+            raise self._fail_over(rotation, reason_of(error)) from error
         except trio.ClosedResourceError:
             raise self._fail_over(rotation, _CLOSED_BY_FAILOVER) from None
         else:
@@ -85,21 +132,24 @@ class EtcdGateway:
 
     async def open_stream(self, path: str, request: Json) -> "EtcdStream":
         """Makes a call that has many responses, on a connection of its own."""
+        token = await self._token(trio.current_time() + self._call_seconds_max, self._call_seconds_max)
         connection: HttpConnection | None = None
         rotation = self._rotation
+        headers = _STREAM_HEADERS + headers_of(token)
         try:
             with trio.fail_after(self._call_seconds_max):
                 connection = await self._connect()
                 rotation = self._open[connection]
-                status = await connection.post(path, json.dumps(request).encode(), _STREAM_HEADERS)
+                status = await connection.post(path, json.dumps(request).encode(), headers)
                 if status != OK:
+                    self._login.forget(token)
                     raise self._error_of(rotation, self._parse(rotation, await _body(connection)))
-                stream, connection = EtcdStream(self, connection, rotation), None
+                stream, connection = EtcdStream(self, connection, rotation, token), None
                 return stream
         except trio.TooSlowError:
             raise self._fail_over(rotation, f"has not responded in {self._call_seconds_max:g} s") from None
         except HttpError as error:
-            raise self._fail_over(rotation, str(error)) from error
+            raise self._fail_over(rotation, reason_of(error)) from error
         except trio.ClosedResourceError:
             raise self._fail_over(rotation, _CLOSED_BY_FAILOVER) from None
         finally:
@@ -117,7 +167,7 @@ class EtcdGateway:
                     raise self._fail_over(rotation, "has ended a stream")
                 received += part
         except HttpError as error:
-            raise self._fail_over(rotation, str(error)) from error
+            raise self._fail_over(rotation, reason_of(error)) from error
         except trio.ClosedResourceError:
             raise self._fail_over(rotation, _CLOSED_BY_FAILOVER) from None
         line = bytes(received[:end])
@@ -209,7 +259,10 @@ class EtcdGateway:
         """Returns the error that a response states, in the form of a single call or of a stream."""
         code = response.get("code", response.get("grpc_code", _UNKNOWN))
         message = response.get("message") or response.get("error") or "no reason given"
-        if code not in (NOT_FOUND, OUT_OF_RANGE):
+        refusal = self._login.refusal(code, message)
+        if refusal is not None:
+            return EtcdRefusedError(code, message, self._endpoint_of(rotation), refusal)
+        if code not in (NOT_FOUND, OUT_OF_RANGE) and not self._login.can_renew(code, message):
             self._fail_over(rotation, message)  # The endpoint may have lost its cluster.
         return EtcdError(code, message)
 
@@ -219,6 +272,12 @@ class EtcdGateway:
         except ValueError:
             response = None
         if not (isinstance(response, dict) and _PARTS & response.keys()):
+            if body.startswith(_NAMED_CERTIFICATE):
+                raise self._fail_over(
+                    rotation,
+                    "has authentication, and then takes only client certificates without a common name: make another "
+                    "one for ssl.keystore.location",
+                )
             raise self._fail_over(rotation, f"responds as no etcd does: {body[:100]!r}")
         return response
 
@@ -227,8 +286,9 @@ class EtcdGateway:
 
 
 class EtcdStream:
-    def __init__(self, gateway: EtcdGateway, connection: HttpConnection, rotation: int) -> None:
+    def __init__(self, gateway: EtcdGateway, connection: HttpConnection, rotation: int, token: str) -> None:
         self._gateway = gateway
+        self._token = token
         self._connection = connection
         self._rotation = rotation
         self._received = bytearray()
@@ -236,6 +296,10 @@ class EtcdStream:
     async def next(self) -> Any:
         """Returns the next response. After a cancelled wait it may be called again."""
         return await self._gateway.next_response(self._connection, self._rotation, self._received)
+
+    def forget_token(self) -> None:
+        """Makes the next stream log in again, because etcd may have ended this one for its token."""
+        self._gateway.forget_token(self._token)
 
     def close(self) -> None:
         self._gateway.close_stream(self._connection)

@@ -24,6 +24,7 @@ from tailrace.runtime.chance import Chance
 from tailrace.runtime.network import Address, Network
 
 from .etcd_gateway import CALL_SECONDS_MAX, NOT_FOUND, OUT_OF_RANGE, EtcdError, EtcdGateway
+from .etcd_login import EtcdLogin
 from .etcd_messages import (
     KeySpace,
     get_request,
@@ -55,9 +56,10 @@ class EtcdStore:
         *,
         prefix: str = PREFIX,
         call_seconds_max: float = CALL_SECONDS_MAX,
+        login: EtcdLogin | None = None,
     ) -> None:
         """Uses the first endpoint that responds. All keys begin with `prefix`, which must not be empty."""
-        self._gateway = EtcdGateway(network, endpoints, call_seconds_max)
+        self._gateway = EtcdGateway(network, endpoints, call_seconds_max, login)
         self._chance = chance
         self._space = KeySpace(prefix.encode())
         self._leases: dict[tuple[str, int], _Lease] = {}

@@ -72,6 +72,8 @@ class EtcdWatch:
             self.close()
             raise FellBehind(f"etcd no longer has all changes after revision {self._revision}")
         if response.get("canceled"):
+            if self._stream is not None:
+                self._stream.forget_token()
             raise StoreUnavailable(f"etcd has ended a watch: {response.get('cancel_reason', 'no reason given')}")
         self._heard_at = trio.current_time()
         self._failures = 0

@@ -32,7 +32,7 @@ def test_everything_can_be_given() -> None:
         store="etcd://a:2379,b:2379",
         metrics="off",
         reconciliation="5",
-        **{"replace-after": "600"},
+        **{"replace-after": "600", "store-config": "/etcd.properties"},
         broker={"num.partitions": 2},
     )
     assert read_settings(given) == ScSettings(
@@ -47,6 +47,7 @@ def test_everything_can_be_given() -> None:
         5.0,
         {"num.partitions": "2"},
         600.0,
+        "/etcd.properties",
     )
 
 
@@ -54,6 +55,17 @@ def test_everything_can_be_given() -> None:
 def test_a_store_that_nobody_knows_is_refused(store: str) -> None:
     with pytest.raises(SettingsError, match=r"^--store: "):
         read_settings(_given(store=store))
+
+
+def test_a_file_for_etcd_has_no_effect_on_another_store() -> None:
+    with pytest.raises(SettingsError, match=r"^--store-config /x has no effect with the store sqlite"):
+        read_settings(_given(**{"store-config": "/x"}))
+
+
+def test_a_password_in_the_address_is_refused_and_not_repeated() -> None:
+    with pytest.raises(SettingsError, match=r"^--store: .*--store-config") as caught:
+        read_settings(_given(store="etcds://root:opensesame@a:2379"))
+    assert "opensesame" not in str(caught.value)
 
 
 def test_the_command_refuses_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,6 +84,7 @@ def test_flags_are_named_as_their_settings_are() -> None:
             "public",
             "private",
             "store",
+            "store_config",
             "metrics",
             "reconciliation",
             "replace_after",

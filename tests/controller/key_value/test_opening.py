@@ -26,6 +26,7 @@ def seams() -> Seams:
         ("sqlite", SqliteStore),
         ("etcd://127.0.0.1:2379", EtcdStore),
         ("etcd://one:2379,[::1]:2380", EtcdStore),
+        ("etcds://one:2379,two:2379", EtcdStore),
     ],
 )
 async def test_each_store_has_a_name(tmp_path: Path, seams: Seams, name: str, kind: type) -> None:

@@ -10,8 +10,10 @@ from simulation.network import MemoryNetwork
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tailrace.controller.key_value.etcd.etcd_gateway import NOT_FOUND, EtcdError, EtcdGateway
+from tailrace.controller.key_value.etcd.etcd_login import EtcdLogin
 from tailrace.controller.key_value.interface import StoreUnavailable
 from tailrace.runtime.network import Address, Connection
+from tailrace.security.settings.secret import Secret
 
 ONE, TWO = Address("one", 2379), Address("two", 2379)
 HEADER = {"header": {"revision": "7"}}
@@ -262,4 +264,55 @@ async def test_closing_ends_what_waits(network: MemoryNetwork, nursery: trio.Nur
         await wait_all_tasks_blocked()
         gateway.close()
     assert ended == ["call"]
+    nursery.cancel_scope.cancel()
+
+
+class _Closed:
+    """An etcd that demands a token; `tokens` are those that it has given."""
+
+    def __init__(self) -> None:
+        self.tokens: list[str] = []
+        self.valid: set[str] = set()
+        self.calls: list[str] = []
+
+    async def script(self, exchange: Exchange) -> None:
+        if exchange.path == "/v3/auth/authenticate":
+            assert exchange.json == {"name": "sc", "password": "opensesame"}
+            self.tokens.append(f"token-{len(self.tokens)}")
+            self.valid.add(self.tokens[-1])
+            await exchange.send(answer({**HEADER, "token": self.tokens[-1]}))
+        elif exchange.headers.get("authorization") not in self.valid:
+            message = "etcdserver: invalid auth token"
+            await exchange.send(answer({"error": message, "code": 16, "message": message}, 401))
+        else:
+            self.calls.append(exchange.path)
+            await exchange.send(answer(HEADER))
+
+
+async def test_calls_share_a_login_and_renew_it_once(network: MemoryNetwork, nursery: trio.Nursery) -> None:
+    etcd = _Closed()
+    await nursery.start(serve, network, ONE, etcd.script)
+    gateway = EtcdGateway(network, [ONE, TWO], login=EtcdLogin("sc", Secret("opensesame")))
+    for made in (1, 2):
+        async with trio.open_nursery() as calls:
+            for _ in range(5):
+                calls.start_soon(gateway.call, "/", {})
+        assert len(etcd.tokens) == made
+        etcd.valid.clear()  # as a restarted etcd
+    assert len(etcd.calls) == 10
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_token_that_never_helps_is_an_error(network: MemoryNetwork, nursery: trio.Nursery) -> None:
+    etcd = _Closed()
+
+    async def forget(exchange: Exchange) -> None:
+        etcd.valid = set()
+        await etcd.script(exchange)
+
+    await nursery.start(serve, network, ONE, forget)
+    gateway = EtcdGateway(network, [ONE], login=EtcdLogin("sc", Secret("opensesame")))
+    with pytest.raises(EtcdError, match="invalid auth token"):
+        await gateway.call("/", {})
+    assert len(etcd.tokens) == 2
     nursery.cancel_scope.cancel()

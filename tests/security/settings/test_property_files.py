@@ -1,0 +1,24 @@
+from pathlib import Path
+
+import pytest
+
+from tailrace.runtime.files import RealFiles
+from tailrace.runtime.settings import SettingsError
+from tailrace.security.settings.property_files import parse_properties, read_text
+
+
+def test_properties_have_comments_and_lines_that_go_on() -> None:
+    text = "# comment\n! comment\n\n a = 1 \nb=x \\\n   y=z\nc=\n"
+    assert parse_properties(text) == {"a": "1", "b": "x y=z", "c": ""}
+    with pytest.raises(SettingsError):
+        parse_properties("nonsense")
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("näher")
+    assert read_text(str(tmp_path / "text"), RealFiles()) == "näher"
+    with pytest.raises(SettingsError, match="/none cannot be read: No such file"):
+        read_text(str(tmp_path / "none"), RealFiles())
+    (tmp_path / "binary").write_bytes(b"\xff")
+    with pytest.raises(SettingsError, match="/binary cannot be read: it is not text"):
+        read_text(str(tmp_path / "binary"), RealFiles())
