@@ -540,6 +540,7 @@ class Spu:
             stopped_cleanly=self.storage.was_left_cleanly,
             endpoints=(*(_endpoint(*each) for each in self._listeners.public), *_published(self.settings)),
             private=_endpoint(private, self.settings.private),
+            protocols=_protocols(self.security, self.settings),
         )
 
     async def _forget_parked(self, removed: Storage) -> None:
@@ -619,6 +620,13 @@ def _published(settings: SpuSettings) -> list[Endpoint]:
     """Returns the address at which the port of this SPU's container is published, if there is one."""
     published = settings.published
     return [] if published is None else [Endpoint(PUBLISHED, published.host, published.port)]
+
+
+def _protocols(security: ServerSecurity, settings: SpuSettings) -> dict[str, str]:
+    """Returns the protocols of the listeners that are not plain. A published port leads to the first listener."""
+    protocols = {name: str(each.protocol) for name, each in security.listeners.items()}
+    first = protocols.get(settings.listeners[0].name)
+    return protocols if first is None else {**protocols, PUBLISHED: first}
 
 
 def _facts(settings: SpuSettings) -> dict[str, str]:

@@ -46,6 +46,7 @@ from tailrace.controller.objects.objects import (
 )
 from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.runtime.network import Address
+from tailrace.security.settings.security_settings import SecurityProtocol
 
 _ids = st.builds(SpuId, st.integers(0, 2**31 - 1))
 _texts = st.text(st.characters(codec="utf-8"), max_size=8)
@@ -55,7 +56,8 @@ _hosts = st.from_regex(r"[a-z0-9.:-]{1,9}", fullmatch=True)
 _names = st.from_regex(r"[a-zA-Z0-9._-]{1,12}", fullmatch=True)
 _configs = st.dictionaries(_names, _texts, max_size=2)
 _sizes = st.none() | st.integers(1, 2**63 - 1) | st.integers(1, 2**20).map(lambda count: count * 1024)
-_encryptions = st.sampled_from(Encryption)
+_encryptions = st.none() | st.sampled_from(Encryption)
+_protocols = st.sampled_from(SecurityProtocol)
 _publics = st.builds(PublicEndpoint, _ports, st.lists(_hosts, max_size=2).map(tuple), _encryptions)
 _privates = st.builds(PrivateEndpoint, _ports, _hosts, _encryptions)
 _topic_ids = st.builds(UUID, int=st.integers(0, 2**128 - 1))
@@ -82,7 +84,7 @@ spus = st.builds(
         st.sampled_from(SpuResolution),
         _texts,
         _texts,
-        st.lists(st.builds(PublicListener, _words, _hosts, _ports, st.booleans()), max_size=2).map(tuple),
+        st.lists(st.builds(PublicListener, _words, _hosts, _ports, st.booleans(), _protocols), max_size=2).map(tuple),
         st.none() | st.builds(Address, _hosts, _ports),
         _texts,
     ),

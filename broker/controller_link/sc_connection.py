@@ -4,7 +4,7 @@ The SC may be unreachable at any time. Requests to it then wait, and clients are
 metadata. After each reconnect the SC first sends all specs and all metadata, so the connection has no state to restore.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, Protocol
 
@@ -28,6 +28,7 @@ from tailrace.security.identity.server_names import SC_NAME
 from tailrace.server.encryption.server_links import connect_to_server
 from tailrace.server.encryption.server_tls import ServerTls
 from tailrace.server.private_link import LinkClosed, PrivateLink
+from tailrace.server.request_context import PLAINTEXT
 
 from .cluster_identity import ClusterIdentity
 from .lease import Lease
@@ -71,6 +72,8 @@ class Registration(Struct, frozen=True):
     """The addresses for clients. A wildcard host is replaced by the local address of the connection to the SC."""
     private: Endpoint
     """The address for other SPUs."""
+    protocols: Mapping[str, str] = {}
+    """Kafka's names of the protocols of the listeners that are not PLAINTEXT."""
 
 
 class Receiver(Protocol):
@@ -344,9 +347,16 @@ def _message(registration: Registration) -> RegisterSpuRequest:
         stopped_cleanly=registration.stopped_cleanly,
         software_version=__version__,
         listeners=[
-            RegisteredListener(each.listener, each.host, each.port, each.on_all_addresses)
+            RegisteredListener(
+                each.listener,
+                each.host,
+                each.port,
+                each.on_all_addresses,
+                registration.protocols.get(each.listener, PLAINTEXT),
+            )
             for each in registration.endpoints
         ],
         private_host=registration.private.host,
         private_port=registration.private.port,
+        private_security_protocol=registration.protocols.get(registration.private.listener, PLAINTEXT),
     )

@@ -22,6 +22,7 @@ def connection_table(documents: list[Document]) -> str:
             (
                 status.get("spuId"),
                 status.get("address"),
+                status.get("encryption"),
                 status.get("softwareVersion"),
                 duration_text(status.get("connectedMs", 0) / 1000),
                 f"{status.get('leaseMsLeft', 0) / 1000:.1f} s",
@@ -30,7 +31,9 @@ def connection_table(documents: list[Document]) -> str:
                 "yes" if status.get("isUpToDate") else "no",
             )
         )
-    return table(("SPU", "FROM", "VERSION", "SINCE", "LEASE", "PARTITIONS", "METADATA", "UP TO DATE"), rows)
+    return table(
+        ("SPU", "FROM", "ENCRYPTION", "VERSION", "SINCE", "LEASE", "PARTITIONS", "METADATA", "UP TO DATE"), rows
+    )
 
 
 COMMANDS = {"list": Command("connection list", no_options, _list, is_watchable=True)}

@@ -135,14 +135,14 @@ def description(spu: Spu, controllers: Controllers) -> str:
             ("Rack", spec.rack),
             ("Storage", size_text(spec.size_bytes)),
             ("Log directory", spec.log_directory),
-            ("Public endpoint", f"{public_of(spu)} {spec.public.encryption.value}"),
-            ("Private endpoint", f"{private_of(spu)} {spec.private.encryption.value}"),
+            ("Public endpoint", " ".join(filter(None, (public_of(spu), spec.public.encryption)))),
+            ("Private endpoint", " ".join(filter(None, (private_of(spu), spec.private.encryption)))),
             *((f"Config {name}", value) for name, value in spec.configs.items()),
             ("Status", status.resolution.value),
             ("Reason", status.reason),
             ("Incarnation", status.incarnation),
-            *((f"Listener {each.name}", f"{each.host}:{each.port}") for each in status.listeners),
-            ("Reported private", status.private),
+            *((f"Listener {each.name}", f"{each.host}:{each.port} {each.protocol}") for each in status.listeners),
+            ("Reported private", None if status.private is None else f"{status.private} {status.private_protocol}"),
             *controller_fields(controllers),
         ]
     )

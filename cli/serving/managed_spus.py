@@ -13,12 +13,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tailrace.cluster.configs.broker_configs import definition_of
-from tailrace.controller.objects.objects import Spu, SpuGroup
+from tailrace.controller.objects.objects import Spu, SpuGroup, SpuSpec
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.network import Address
 from tailrace.runtime.settings import ListenerSettings, SpuSettings
 from tailrace.runtime.settings_sources import broker_variable_of
+from tailrace.security.settings.security_settings import PROTOCOL_MAP
 
+from .endpoint_protocols import SECURED_PROTOCOLS, refusal_of_encryption, with_encryption
 from .serving import LogSettings
 
 if TYPE_CHECKING:
@@ -81,7 +83,7 @@ class ManagedSpus(Struct, frozen=True):
             tuple(_moved(each, spec.id, apart) for each in listeners),
             None if self.metrics is None else self._moved_away(self.metrics, spec.id),
             spec.rack,
-            {**self.broker, **spec.configs},
+            self._broker_of(spec),
             controllers=(controller,),
             private=self._moved_away(private, spec.id),
             published=published,
@@ -92,14 +94,24 @@ class ManagedSpus(Struct, frozen=True):
 
         `before` is the group as it is, or None for a new group.
         """
-        public, private = wanted.spec.template.public, wanted.spec.template.private
-        if before is not None and (public, private) == (before.spec.template.public, before.spec.template.private):
-            return None
-        if wanted.name == GROUP and before is not None:
+        template = wanted.spec.template
+        public, private = template.public, template.private
+        is_moved = before is None or (public, private) != (before.spec.template.public, before.spec.template.private)
+        if is_moved and wanted.name == GROUP and before is not None:
             return (
-                f"template: the addresses of the group {GROUP} follow from --public and --private of `tailrace up`; "
-                "start it again with other ones"
+                f"template: the endpoints of the group {GROUP} follow from --public and --private of `tailrace up`, "
+                "and from listener.security.protocol.map; start it again with other ones"
             )
+        if before is None or template != before.spec.template:
+            fault = refusal_of_encryption(
+                self._protocols() | {**self.broker, **template.configs},
+                template,
+                has_certificates=self.secured is not None,
+            )
+            if fault is not None:
+                return fault
+        if not is_moved:
+            return None
         local = (*_LOCAL_HOSTS, self._host)
         if any(host not in local for host in public.ingress):
             return (
@@ -112,6 +124,17 @@ class ManagedSpus(Struct, frozen=True):
                 f"up` reach each other at {self._host}; leave it out"
             )
         return None
+
+    def _broker_of(self, spec: SpuSpec) -> dict[str, str]:
+        broker = {**self.broker, **spec.configs}
+        protected = with_encryption(self._protocols() | broker, spec.public.encryption)
+        if protected.get(PROTOCOL_MAP) != self._protocols().get(PROTOCOL_MAP):
+            broker[PROTOCOL_MAP] = protected[PROTOCOL_MAP]
+        return broker
+
+    def _protocols(self) -> dict[str, str]:
+        """Returns the setting of the listeners' protocols that a secured cluster adds when an SPU starts."""
+        return {} if self.secured is None else {PROTOCOL_MAP: SECURED_PROTOCOLS}
 
     def _moved_away(self, listener: ListenerSettings, spu: SpuId) -> ListenerSettings:
         """Returns the listener of this SPU that corresponds to a listener of the first SPU.

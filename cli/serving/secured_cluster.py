@@ -19,6 +19,9 @@ from tailrace.security.certificates.certificate_making import (
     make_server_certificate,
 )
 from tailrace.security.identity.server_names import SC_NAME, spu_name
+from tailrace.security.settings.security_settings import PROTOCOL_MAP
+
+from .endpoint_protocols import SECURED_PROTOCOLS
 
 FIRST_USER = "admin"
 PASSWORD_BYTES = 18
@@ -26,7 +29,7 @@ RENEW_DAYS = 30
 """A certificate that expires earlier is replaced when its server starts."""
 AUTHORITY_NAME = "Tailrace cluster"
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
-_CHOSEN = ("listener.security.protocol.map", "ssl.keystore.location", "ssl.truststore.location")
+_CHOSEN = (PROTOCOL_MAP, "ssl.keystore.location", "ssl.truststore.location")
 """The settings that a person cannot give together with --secure."""
 _CLIENT_CONFIG = """\
 # The user {user} of this cluster, for the commands of Tailrace and of Apache Kafka: --client-config, --command-config.
@@ -142,7 +145,7 @@ class SecuredCluster:
         path = f"{self.directory}/{file_name}.pem"
         self._ensure_certificate(path, file_name, (*self._hosts, server_name))
         return {
-            "listener.security.protocol.map": "PUBLIC:SASL_SSL,PRIVATE:SSL",
+            PROTOCOL_MAP: SECURED_PROTOCOLS,
             "ssl.keystore.location": path,
             "ssl.truststore.location": self._trusted,
             "authorizer.class.name": "tailrace",

@@ -76,7 +76,7 @@ def test_the_spus_of_a_group_move_to_new_ports_at_once_and_effectless_templates_
     wait_until(lambda: port() == [second + 100], 30, "the SPU moves at once")
     for name, endpoint, refusal in (
         ("moving", {"port": second, "ingress": [{"hostname": "elsewhere"}]}, "'elsewhere' would have no effect"),
-        ("moving", {"port": second, "encryption": "TLS"}, "TLS is not available"),
+        ("moving", {"port": second, "encryption": "TLS"}, "uses TLS and has no certificate"),
         ("main", {"port": second}, "follow from --public and --private"),
     ):
         status, said = apply(name, endpoint)

@@ -25,6 +25,8 @@ class ConnectionRow(Struct, frozen=True):
     """The newest version of the mirror that the SPU has confirmed."""
     is_up_to_date: bool
     """Whether the SPU has confirmed everything."""
+    tls_version: str = ""
+    """The version of TLS of the stream; empty if it is not encrypted."""
 
 
 def connection_document(row: ConnectionRow) -> dict[str, object]:
@@ -42,5 +44,6 @@ def connection_document(row: ConnectionRow) -> dict[str, object]:
             "partitions": row.partitions,
             "metadataVersion": row.metadata_version,
             "isUpToDate": row.is_up_to_date,
+            "encryption": row.tls_version or "PLAINTEXT",
         },
     }

@@ -14,6 +14,7 @@ import trio
 
 from tailrace.cluster.advertised_addresses import PUBLISHED
 from tailrace.cluster.cluster import Cluster
+from tailrace.controller.objects.endpoint_encryption import lacking_encryption
 from tailrace.controller.objects.objects import PublicListener, Spu, SpuType
 from tailrace.controller.sc_metrics import ScMetrics
 from tailrace.controller.state.actions import (
@@ -40,7 +41,9 @@ from tailrace.protocol.internal.report_shelves import ReportShelvesRequest
 from tailrace.protocol.internal_apis import SC_PRIVATE_APIS, SPU_PRIVATE_APIS, InternalApiKey
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Address, Connection, Network, may_be_host
+from tailrace.runtime.tls.tls_connection import TlsConnection
 from tailrace.security.identity.server_names import spu_name
+from tailrace.security.settings.security_settings import SecurityProtocol
 from tailrace.server.encryption.server_links import ForgedNameError, check_name
 from tailrace.server.foreign_clients import ForeignClients
 from tailrace.server.private_link import FRAME_BYTES_MAX, LinkClosed, PrivateLink
@@ -242,6 +245,7 @@ class ConnectionManager:
                     self._cache.replicas_on(spu),
                     connected.stream.sent_version,
                     connected.stream.is_up_to_date,
+                    connected.connection.version if isinstance(connected.connection, TlsConnection) else "",
                 )
             )
         return rows
@@ -354,10 +358,9 @@ class ConnectionManager:
                 spu,
                 message.incarnation,
                 message.store_incarnation,
-                tuple(
-                    PublicListener(each.name, each.host, each.port, each.on_all_addresses) for each in message.listeners
-                ),
+                _listeners(message),
                 private,
+                SecurityProtocol(message.private_security_protocol),
             )
         )
         return self._registration_response(ErrorCode.NONE, None)
@@ -380,6 +383,13 @@ class ConnectionManager:
             # The addresses are stored in the SPU's object. An invalid one would make the whole object unreadable.
             if not may_be_host(each.host) or not 0 < each.port <= PORT_MAX:
                 return KafkaError(ErrorCode.INVALID_REGISTRATION, f"{each} is not an address to which one can connect")
+        try:
+            listeners, protocol = _listeners(message), SecurityProtocol(message.private_security_protocol)
+        except ValueError:
+            return KafkaError(ErrorCode.INVALID_REGISTRATION, "a listener uses a protocol that this SC does not know")
+        unencrypted = lacking_encryption(self._cache.spus[spu].spec, listeners, protocol)
+        if unencrypted is not None:
+            return KafkaError(ErrorCode.INVALID_REGISTRATION, f"SPU {spu} may not join: {unencrypted}")
         taken = self._leases.refusal(spu, message.incarnation, trio.current_time())
         return None if taken is None else KafkaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, taken)
 
@@ -501,6 +511,14 @@ async def _close_unless_registered(peer: _Peer) -> None:
     await trio.sleep(REGISTER_SECONDS_MAX)
     if peer.stream.registered is None:
         peer.link.close(f"no registration within {REGISTER_SECONDS_MAX} seconds")
+
+
+def _listeners(message: RegisterSpuRequest) -> tuple[PublicListener, ...]:
+    """Returns the public listeners that an SPU reports. Raises ValueError for an unknown protocol."""
+    return tuple(
+        PublicListener(each.name, each.host, each.port, each.on_all_addresses, SecurityProtocol(each.security_protocol))
+        for each in message.listeners
+    )
 
 
 def _forgery(peer: _Peer, spu: SpuId) -> KafkaError | None:

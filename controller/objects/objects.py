@@ -14,6 +14,7 @@ from tailrace.cluster.specs import NO_LEADER, Shelf
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId, TopicId
 from tailrace.runtime.network import Address
 from tailrace.security.records.security_records import SecurityRecord
+from tailrace.security.settings.security_settings import SecurityProtocol
 
 GIBIBYTE = 1024**3
 PUBLIC_PORT = 9005
@@ -39,6 +40,8 @@ class SpuType(StrEnum):
 
 
 class Encryption(StrEnum):
+    """What an endpoint must use. An endpoint without it uses what the settings of its SPU say."""
+
     PLAINTEXT = "PLAINTEXT"
     TLS = "TLS"
 
@@ -49,7 +52,7 @@ class PublicEndpoint(Struct, frozen=True):
     port: int = PUBLIC_PORT
     ingress: tuple[str, ...] = ("localhost",)
     """The host names that clients are told."""
-    encryption: Encryption = Encryption.PLAINTEXT
+    encryption: Encryption | None = None
 
 
 class PrivateEndpoint(Struct, frozen=True):
@@ -57,7 +60,7 @@ class PrivateEndpoint(Struct, frozen=True):
 
     port: int = PRIVATE_PORT
     host: str = "localhost"
-    encryption: Encryption = Encryption.PLAINTEXT
+    encryption: Encryption | None = None
 
 
 class SpuSpec(Struct, frozen=True):
@@ -92,6 +95,7 @@ class PublicListener(Struct, frozen=True):
     port: int
     on_all_addresses: bool = False
     """Whether the SPU listens on all addresses of its machine; `host` is the one from which it connects to the SC."""
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
 
 class SpuStatus(Struct, frozen=True):
@@ -105,6 +109,7 @@ class SpuStatus(Struct, frozen=True):
     listeners: tuple[PublicListener, ...] = ()
     private: Address | None = None
     reason: str = ""
+    private_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
 
 class Spu(Struct, frozen=True):

@@ -8,6 +8,7 @@ import re
 from tailrace.protocol.codec.decoder_source import STRING_BYTES_MAX
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.network import Address, may_be_host
+from tailrace.security.settings.security_settings import SecurityProtocol
 
 from .document_fields import INT_MAX, FieldError, Fields, size_text
 from .objects import (
@@ -53,7 +54,8 @@ def spu_document(spu: Spu) -> Document:
     if spu.status.listeners:
         status["listeners"] = [_listener_document(each) for each in spu.status.listeners]
     if spu.status.private is not None:
-        status["private"] = {"host": spu.status.private.host, "port": spu.status.private.port}
+        private = {"host": spu.status.private.host, "port": spu.status.private.port}
+        status["private"] = private | _protocol_document(spu.status.private_protocol)
     if spu.status.reason:
         status["reason"] = spu.status.reason
     return {"name": str(spu.spec.id), "spec": spec, "status": status}
@@ -61,7 +63,13 @@ def spu_document(spu: Spu) -> Document:
 
 def _listener_document(listener: PublicListener) -> Document:
     document: Document = {"name": listener.name, "host": listener.host, "port": listener.port}
-    return document | {"onAllAddresses": True} if listener.on_all_addresses else document
+    if listener.on_all_addresses:
+        document["onAllAddresses"] = True
+    return document | _protocol_document(listener.protocol)
+
+
+def _protocol_document(protocol: SecurityProtocol) -> Document:
+    return {} if protocol is SecurityProtocol.PLAINTEXT else {"protocol": protocol.value}
 
 
 def read_spu(whole: Fields, spec: Fields) -> Spu:
@@ -89,7 +97,7 @@ def read_spu(whole: Fields, spec: Fields) -> Spu:
 
 def check_spu(spec: SpuSpec) -> None:
     """Refuses fields of an SPU that would have no effect. Raises FieldError."""
-    _check_endpoints(spec.public, spec.private, "")
+    _check_endpoint(spec.public, "")
     if spec.type is SpuType.CUSTOM and spec.log_directory is not None:
         raise FieldError(
             f"storage.logDir: {spec.log_directory!r} would have no effect, because the SC does not start a custom SPU; "
@@ -104,16 +112,10 @@ def check_spu(spec: SpuSpec) -> None:
 
 def check_template(template: SpuTemplate) -> None:
     """Refuses fields of a group's template that would have no effect. Raises FieldError."""
-    _check_endpoints(template.public, template.private, "template.")
+    _check_endpoint(template.public, "template.")
 
 
-def _check_endpoints(public: PublicEndpoint, private: PrivateEndpoint, path: str) -> None:
-    for name, endpoint in (("publicEndpoint", public), ("privateEndpoint", private)):
-        if endpoint.encryption is not Encryption.PLAINTEXT:
-            raise FieldError(
-                f"{path}{name}.encryption: {endpoint.encryption.value} is not available in this version, and the "
-                f"endpoint would not be encrypted; write {Encryption.PLAINTEXT.value} or leave it out"
-            )
+def _check_endpoint(public: PublicEndpoint, path: str) -> None:
     if len(public.ingress) > 1:
         raise FieldError(
             f"{path}publicEndpoint.ingress: clients are told one host, and {len(public.ingress)} are given; keep one"
@@ -167,12 +169,13 @@ def _spu_status(whole: Fields) -> SpuStatus:
     listeners = []
     for listener in status.each("listeners") or ():
         place = listener.text("name"), _host(listener, "host"), _port(listener)
-        listeners.append(PublicListener(*place, listener.flag("onAllAddresses", default=False)))
+        on_all_addresses = listener.flag("onAllAddresses", default=False)
+        listeners.append(PublicListener(*place, on_all_addresses, _protocol(listener)))
         listener.end()
-    private = None
+    private, private_protocol = None, SecurityProtocol.PLAINTEXT
     if status.has("private"):
         address = status.fields("private")
-        private = Address(_host(address, "host"), _port(address))
+        private, private_protocol = Address(_host(address, "host"), _port(address)), _protocol(address)
         address.end()
     spu_status = SpuStatus(
         status.choice("resolution", SpuResolution, SpuResolution.INIT),
@@ -181,6 +184,7 @@ def _spu_status(whole: Fields) -> SpuStatus:
         tuple(listeners),
         private,
         status.text("reason", ""),
+        private_protocol,
     )
     status.end()
     return spu_status
@@ -210,13 +214,11 @@ def _common_document(spec: SpuSpec | SpuTemplate, default_size_bytes: int | None
     document["publicEndpoint"] = {
         "port": spec.public.port,
         "ingress": [{"hostname": hostname} for hostname in spec.public.ingress],
-        "encryption": spec.public.encryption.value,
-    }
+    } | _encryption_document(spec.public.encryption)
     document["privateEndpoint"] = {
         "port": spec.private.port,
         "host": spec.private.host,
-        "encryption": spec.private.encryption.value,
-    }
+    } | _encryption_document(spec.private.encryption)
     if spec.configs:
         document["configs"] = dict(spec.configs)
     return document
@@ -253,7 +255,7 @@ def _public(spec: Fields) -> PublicEndpoint:
         ingress = tuple(_host(each, "hostname") for each in listed)
         for each in listed:
             each.end()
-    encryption = endpoint.choice("encryption", Encryption, _DEFAULT_PUBLIC.encryption)
+    encryption = _encryption(endpoint)
     endpoint.end()
     return PublicEndpoint(port, ingress, encryption)
 
@@ -263,10 +265,24 @@ def _private(spec: Fields) -> PrivateEndpoint:
     read = PrivateEndpoint(
         _port(endpoint, _DEFAULT_PRIVATE.port),
         _host(endpoint, "host", _DEFAULT_PRIVATE.host),
-        endpoint.choice("encryption", Encryption, _DEFAULT_PRIVATE.encryption),
+        _encryption(endpoint),
     )
     endpoint.end()
     return read
+
+
+def _encryption(endpoint: Fields) -> Encryption | None:
+    if not endpoint.has("encryption"):
+        return None
+    return endpoint.choice("encryption", Encryption, Encryption.PLAINTEXT)
+
+
+def _encryption_document(encryption: Encryption | None) -> Document:
+    return {} if encryption is None else {"encryption": encryption.value}
+
+
+def _protocol(fields: Fields) -> SecurityProtocol:
+    return fields.choice("protocol", SecurityProtocol, SecurityProtocol.PLAINTEXT)
 
 
 def _port(fields: Fields, default: int | None = None) -> int:

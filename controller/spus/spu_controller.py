@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tailrace.controller.objects.endpoint_encryption import contradiction
 from tailrace.controller.objects.objects import Spu, SpuResolution, SpuStatus
 from tailrace.controller.state.actions import Action, AddSpu, DeleteSpu, Put, UpdateSpu, WithdrawStatus
 from tailrace.controller.state.events import SpuConnected, SpuLost, StorageReported
@@ -48,14 +49,17 @@ class SpuController(Struct, frozen=True):
         connected = self.observed.connected.get(spu.spec.id)
         if connected is not None:
             full = self.observed.full.get(spu.spec.id)
-            reason = "" if full is None else f"its storage is full: {full.used_bytes} of {full.size_bytes} bytes"
+            reasons = [contradiction(spu.spec, connected.listeners, connected.private_protocol)]
+            if full is not None:
+                reasons.append(f"its storage is full: {full.used_bytes} of {full.size_bytes} bytes")
             return SpuStatus(
                 SpuResolution.ONLINE,
                 connected.incarnation,
                 connected.store_incarnation,
                 connected.listeners,
                 connected.private,
-                reason,
+                "; ".join(filter(None, reasons)),
+                connected.private_protocol,
             )
         if not spu.is_online:
             return spu.status

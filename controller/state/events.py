@@ -8,6 +8,7 @@ from msgspec import Struct
 from tailrace.controller.objects.objects import Object, PublicListener
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 from tailrace.runtime.network import Address
+from tailrace.security.settings.security_settings import SecurityProtocol
 
 if TYPE_CHECKING:
     from tailrace.cluster.stream_state.replica_report import ReplicaReport
@@ -36,6 +37,7 @@ class SpuConnected(Struct, frozen=True):
     store_incarnation: str
     listeners: tuple[PublicListener, ...]
     private: Address
+    private_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
 
 class SpuLost(Struct, frozen=True):

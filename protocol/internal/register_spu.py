@@ -14,12 +14,14 @@ class RegisteredListener(Struct):
     host: str = ""
     port: int = 0
     on_all_addresses: bool = False
+    security_protocol: str = "PLAINTEXT"
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("name", "string", "0+"),
         Field("host", "string", "0+"),
         Field("port", "int32", "0+"),
         Field("on_all_addresses", "bool", "0+", tag=0, tagged="0+"),
+        Field("security_protocol", "string", "0+", tag=1, tagged="0+"),
     )
 
 
@@ -34,6 +36,7 @@ class RegisterSpuRequest(Struct):
     listeners: list[RegisteredListener] = field(default_factory=list)
     private_host: str = ""
     private_port: int = 0
+    private_security_protocol: str = "PLAINTEXT"
 
     API_KEY: ClassVar[int] = 10000
     VERSIONS: ClassVar[str] = "0"
@@ -47,6 +50,7 @@ class RegisterSpuRequest(Struct):
         Field("listeners", RegisteredListener, "0+", array=True),
         Field("private_host", "string", "0+"),
         Field("private_port", "int32", "0+"),
+        Field("private_security_protocol", "string", "0+", tag=0, tagged="0+"),
     )
 
 

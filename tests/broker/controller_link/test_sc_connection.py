@@ -108,6 +108,15 @@ async def test_it_registers_with_the_address_that_the_controller_sees(autojump_c
     assert (heard.private_host, heard.private_port) == ("spu-7", 9006)
 
 
+async def test_the_protocols_of_all_listeners_are_told(autojump_clock: object) -> None:
+    network = MemoryNetwork()
+    registration = replace(REGISTRATION, protocols={"PUBLIC": "SASL_SSL", "PRIVATE": "SSL"})
+    async with scripted_sc(network) as sc, _running(network, registration=registration):
+        await sc.registered()
+        (heard,) = sc.heard_of(RegisterSpuRequest)
+    assert (heard.listeners[0].security_protocol, heard.private_security_protocol) == ("SASL_SSL", "SSL")
+
+
 async def test_what_the_controller_asks_is_handed_on(autojump_clock: object) -> None:
     network = MemoryNetwork()
     async with scripted_sc(network) as sc, _running(network) as spu:

@@ -13,8 +13,8 @@ async def test_the_streams_to_the_spus_are_shown(capsys: pytest.CaptureFixture[s
         await sc.running.connect(2)
         assert await tailrace(sc.network, "connection", "list") == 0
         assert capsys.readouterr().out == (
-            "SPU  FROM         VERSION  SINCE  LEASE  PARTITIONS  METADATA  UP TO DATE\n"
-            "  2  spu-2:40000  1.2.3    1 m    1.2 s           2         7  yes\n"
+            "SPU  FROM         ENCRYPTION  VERSION  SINCE  LEASE  PARTITIONS  METADATA  UP TO DATE\n"
+            "  2  spu-2:40000  PLAINTEXT   1.2.3    1 m    1.2 s           2         7  yes\n"
         )
         assert await tailrace(sc.network, "connection", "list", "--output", "json") == 0
         (document,) = json.loads(capsys.readouterr().out)

@@ -46,12 +46,12 @@ async def test_a_custom_spu_from_registration_to_online(capsys: pytest.CaptureFi
             "Type:             Custom\n"
             "Rack:             Zone1\n"
             "Storage:          unlimited\n"
-            "Public endpoint:  one:9005 PLAINTEXT\n"
-            "Private endpoint: one:9006 PLAINTEXT\n"
+            "Public endpoint:  one:9005\n"
+            "Private endpoint: one:9006\n"
             "Status:           Online\n"
             "Incarnation:      incarnation-11\n"
-            "Listener PUBLIC:  spu-11:9005\n"
-            "Reported private: spu-11:9006\n"
+            "Listener PUBLIC:  spu-11:9005 PLAINTEXT\n"
+            "Reported private: spu-11:9006 PLAINTEXT\n"
             "Controllers:      unknown: the SPU at spu-11:9005 does not answer: connection refused. "
             "`tailrace spu list` shows which are online\n"
         )
@@ -122,8 +122,8 @@ spuId: 100
 spuType: "Custom"
 rack: "Zone1"
 storage: {size: 2Gi}
-publicEndpoint: {port: 9005, ingress: [{hostname: localhost}], encryption: PLAINTEXT}
-privateEndpoint: {port: 9006, host: localhost, encryption: PLAINTEXT}
+publicEndpoint: {port: 9005, ingress: [{hostname: localhost}], encryption: TLS}
+privateEndpoint: {port: 9006, host: localhost, encryption: TLS}
 ---
 spuId: 101
 """
@@ -146,7 +146,7 @@ spuId: 101
         ("spuId: 1\npublicEndpoint: {port: 70000}\n", "publicEndpoint.port: 70000 is not a port from 0 to 65535"),
         ("kind: topic\nspuId: 1\n", "kind: it is 'topic' and should be 'spu'"),
         ("", "the file has no document"),
-        ("spuId: 1\npublicEndpoint: {encryption: TLS}\n", "publicEndpoint.encryption: TLS is not available"),
+        ("spuId: 1\npublicEndpoint: {encryption: SSL}\n", "publicEndpoint.encryption: 'SSL' is not one of PLAINTEXT"),
         ("spuId: 1\nstorage: {logDir: /mylog}\n", "storage.logDir: '/mylog' would have no effect"),
         ("- 1\n", "the document: a list is not a mapping of fields"),
         ("a: [", "line 1, column 5: "),

@@ -9,6 +9,7 @@ from tailrace.cli.serving.managed_spus import ManagedSpus, child_command, child_
 from tailrace.cli.serving.serve_spu import NAMES, read_settings
 from tailrace.cli.serving.serving import LogSettings, log_settings
 from tailrace.controller.objects.objects import (
+    Encryption,
     PrivateEndpoint,
     PublicEndpoint,
     Spu,
@@ -126,16 +127,28 @@ def test_other_groups_take_the_ports_of_their_template_and_do_not_meet() -> None
         (
             "main",
             SpuTemplate(public=PublicEndpoint(9500)),
-            "template: the addresses of the group main follow from --pu",
+            "template: the endpoints of the group main follow from --pu",
         ),
         (
             "main",
             SpuTemplate(private=PrivateEndpoint(9500)),
-            "template: the addresses of the group main follow from --p",
+            "template: the endpoints of the group main follow from --p",
         ),
         ("main", SpuTemplate(rack="a"), None),
         ("more", SpuTemplate(public=PublicEndpoint(9500)), None),
         ("more", SpuTemplate(public=PublicEndpoint(9500, ())), None),
+        (
+            "more",
+            SpuTemplate(public=PublicEndpoint(encryption=Encryption.TLS)),
+            "template.publicEndpoint.encryption: the listener PUBLIC uses TLS and has no certificate: ",
+        ),
+        (
+            "more",
+            SpuTemplate(
+                public=PublicEndpoint(encryption=Encryption.TLS), configs={"ssl.keystore.location": "/server.pem"}
+            ),
+            None,
+        ),
         (
             "more",
             SpuTemplate(public=PublicEndpoint(9500, ("other",))),
@@ -219,3 +232,10 @@ def test_secrets_reach_children_in_their_environment() -> None:
         "TAILRACE_BROKER_SSL_KEY_PASSWORD": "opensesame",
         "TAILRACE_BROKER_LISTENER_NAME_PRIVATE_SSL_KEY_PASSWORD": "mellon",
     }
+
+
+def test_the_endpoint_of_a_group_chooses_the_protocol_of_its_listener() -> None:
+    encrypted = {"public": PublicEndpoint(encryption=Encryption.TLS)}
+    more = DEFAULTS.settings_of(_spu(11, "more", **encrypted), SC)
+    assert more.broker == {"num.partitions": "3", "listener.security.protocol.map": "PUBLIC:SSL"}
+    assert DEFAULTS.settings_of(_spu(11, "more"), SC).broker == {"num.partitions": "3"}

@@ -20,11 +20,13 @@ from tailrace.controller.connections.private_server import PrivateServer
 from tailrace.controller.objects.objects import (
     ClusterIdentity,
     ConfigOverrides,
+    Encryption,
     Object,
     Partition,
     PartitionResolution,
     PartitionSpec,
     PartitionStatus,
+    PublicEndpoint,
     PublicListener,
     Spu,
     SpuResolution,
@@ -65,10 +67,12 @@ from tailrace.protocol.internal.apply_specs import Config, PartitionState, Remov
 from tailrace.protocol.internal.apply_specs import Shelf as ToldShelf
 from tailrace.protocol.internal.describe_replicas import DescribeReplicasRequest
 from tailrace.protocol.internal.forward import ForwardRequest, ForwardResponse
+from tailrace.protocol.internal.register_spu import RegisteredListener
 from tailrace.protocol.internal.report_live_replicas import Member, ReportedPartition
 from tailrace.protocol.internal.report_shelves import ReportedPartition as ReportedShelves
 from tailrace.protocol.internal.report_shelves import ReportShelvesRequest
 from tailrace.runtime.network import Address
+from tailrace.security.settings.security_settings import SecurityProtocol
 from tailrace.server.private_link import LinkClosed
 
 ADDRESS = Address("sc", 9004)
@@ -266,7 +270,13 @@ async def test_an_unregistered_spu_is_rejected(autojump_clock: trio.testing.Mock
 
 @pytest.mark.parametrize(
     "fields",
-    [{"incarnation": ""}, {"private_port": 0}, {"private_port": 70_000}, {"private_host": "my host"}],
+    [
+        {"incarnation": ""},
+        {"private_port": 0},
+        {"private_port": 70_000},
+        {"private_host": "my host"},
+        {"private_security_protocol": "ROT13"},
+    ],
 )
 async def test_a_registration_that_cannot_be_is_rejected(
     fields: dict[str, Any], autojump_clock: trio.testing.MockClock
@@ -275,6 +285,26 @@ async def test_a_registration_that_cannot_be_is_rejected(
         one = await world.spu(1)
         assert (await one.register(**fields)).error_code == ErrorCode.INVALID_REGISTRATION
         assert world.happened == []
+
+
+async def test_an_spu_that_should_be_encrypted_and_is_not_is_rejected(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with _world(spu(1, public=PublicEndpoint(encryption=Encryption.TLS))) as world:
+        answer = await (await world.spu(1)).register()
+        assert answer.error_code == ErrorCode.INVALID_REGISTRATION
+        assert answer.error_message.startswith(
+            "SPU 1 may not join: its listener PUBLIC uses PLAINTEXT, but publicEndpoint.encryption says TLS: change "
+        )
+        assert world.happened == []
+        listener = RegisteredListener("PUBLIC", "spu.example", 9005, security_protocol="SASL_SSL")
+        answer = await (await world.spu(1)).register(listeners=[listener], private_security_protocol="SSL")
+        assert answer.error_code == ErrorCode.NONE
+        await trio.testing.wait_all_tasks_blocked()
+        (connected,) = world.events
+        assert isinstance(connected, SpuConnected)
+        assert connected.listeners[0].protocol is SecurityProtocol.SASL_SSL
+        assert connected.private_protocol is SecurityProtocol.SSL
 
 
 async def test_nothing_is_answered_before_the_registration(autojump_clock: trio.testing.MockClock) -> None:

@@ -19,14 +19,13 @@ from tailrace.controller.objects.objects import (
 from tailrace.protocol.ids import SpuId
 
 SEED_ENDPOINTS: dict[str, object] = {
-    "publicEndpoint": {"port": 9005, "ingress": [{"hostname": "localhost"}], "encryption": "PLAINTEXT"},
-    "privateEndpoint": {"port": 9006, "host": "localhost", "encryption": "PLAINTEXT"},
+    "publicEndpoint": {"port": 9005, "ingress": [{"hostname": "localhost"}], "encryption": "TLS"},
+    "privateEndpoint": {"port": 9006, "host": "localhost", "encryption": "TLS"},
 }
 SEED_STORAGES: list[dict[str, object]] = [
     {"storage": {"size": "2Gi", "logDir": "/var/lib/mylog"}},
     {"size": "2Gi", "logDir": "/var/lib/mylog"},
 ]
-TLS = {"encryption": "TLS"}
 
 
 def _fault(kind: str, document: object, name: str | None = None) -> str:
@@ -43,8 +42,8 @@ def test_the_seeds_spu(storage: dict[str, object]) -> None:
             SpuId(100),
             SpuType.CUSTOM,
             "Zone1",
-            PublicEndpoint(9005, ("localhost",)),
-            PrivateEndpoint(9006, "localhost"),
+            PublicEndpoint(9005, ("localhost",), Encryption.TLS),
+            PrivateEndpoint(9006, "localhost", Encryption.TLS),
             2 * 1024**3,
             "/var/lib/mylog",
         )
@@ -67,7 +66,13 @@ def test_the_seeds_status_of_an_spu() -> None:
 @pytest.mark.parametrize("storage", SEED_STORAGES)
 def test_the_seeds_group(storage: dict[str, object]) -> None:
     group = parse_object("spu-group", {"replicas": 2, "minId": 11, "template": storage | SEED_ENDPOINTS}, "main")
-    template = SpuTemplate(None, PublicEndpoint(), PrivateEndpoint(), 2 * 1024**3, "/var/lib/mylog")
+    template = SpuTemplate(
+        None,
+        PublicEndpoint(encryption=Encryption.TLS),
+        PrivateEndpoint(encryption=Encryption.TLS),
+        2 * 1024**3,
+        "/var/lib/mylog",
+    )
     assert group == SpuGroup("main", SpuGroupSpec(2, SpuId(11), template))
     assert parse_object("spu-group", {"replicas": 2, "minId": 11, **storage, **SEED_ENDPOINTS}, "main") == group
 
@@ -86,7 +91,22 @@ def test_defaults() -> None:
     group = parse_object("spu-group", {"template": {"storage": {}}}, "main")
     assert isinstance(group, SpuGroup)
     assert group.spec.template.size_bytes == 1024**3
-    assert group.spec.template.public == PublicEndpoint(9005, ("localhost",), Encryption.PLAINTEXT)
+    assert group.spec.template.public == PublicEndpoint(9005, ("localhost",), None)
+
+
+def test_the_protocols_of_listeners_are_kept_unless_they_are_plain() -> None:
+    status = {
+        "resolution": "Online",
+        "listeners": [
+            {"name": "PUBLIC", "host": "h", "port": 1, "protocol": "SASL_SSL"},
+            {"name": "PUBLIC_1", "host": "h", "port": 2, "onAllAddresses": True},
+        ],
+        "private": {"host": "h", "port": 3, "protocol": "SSL"},
+    }
+    spu = parse_object("spu", {"spec": {"spuId": 1}, "status": status})
+    assert isinstance(spu, Spu)
+    assert [str(each.protocol) for each in spu.status.listeners] == ["SASL_SSL", "PLAINTEXT"]
+    assert document_of(spu)["status"] == status
 
 
 def test_an_endpoint_may_tell_no_host() -> None:
@@ -159,8 +179,6 @@ def test_faults_of_spu_groups(document: object, name: str | None, fault: str) ->
 @pytest.mark.parametrize(
     ("kind", "document", "fault"),
     [
-        ("spu", {"publicEndpoint": TLS}, "publicEndpoint.encryption: TLS is not available in this version"),
-        ("spu", {"privateEndpoint": TLS}, "privateEndpoint.encryption: TLS is not available in this version"),
         ("spu", SEED_STORAGES[0], "storage.logDir: '/var/lib/mylog' would have no effect"),
         ("spu", {"configs": {"num.partitions": 3}}, "configs: they would have no effect"),
         (
@@ -168,8 +186,11 @@ def test_faults_of_spu_groups(document: object, name: str | None, fault: str) ->
             {"publicEndpoint": {"ingress": [{"hostname": "a"}, {"hostname": "b"}]}},
             "publicEndpoint.ingress: clients are told one host, and 2 are given; keep one",
         ),
-        ("spu-group", {"publicEndpoint": TLS}, "template.publicEndpoint.encryption: TLS is not available"),
-        ("spu-group", {"template": {"privateEndpoint": TLS}}, "template.privateEndpoint.encryption: TLS is not av"),
+        (
+            "spu-group",
+            {"publicEndpoint": {"ingress": [{"hostname": "a"}, {"hostname": "b"}]}},
+            "template.publicEndpoint.ingress: clients are told one host, and 2 are given; keep one",
+        ),
     ],
 )
 def test_a_field_that_would_have_no_effect_is_refused_but_can_be_read_from_the_store(

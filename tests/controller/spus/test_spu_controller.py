@@ -3,9 +3,10 @@
 from controller_model import Brain, address, connected, custom, listener, lost, model, storage
 from msgspec.structs import replace
 
-from tailrace.controller.objects.objects import Spu, SpuResolution, SpuStatus
+from tailrace.controller.objects.objects import Encryption, PrivateEndpoint, Spu, SpuResolution, SpuStatus
 from tailrace.controller.state.actions import AddSpu, DeleteSpu, Put, UpdateSpu, WithdrawStatus
 from tailrace.controller.state.events import LeaseGracePeriodOver, ReconciliationDue, Removed, Stored
+from tailrace.security.settings.security_settings import SecurityProtocol
 
 
 def stored(spu: Spu, version: int) -> Stored:
@@ -53,6 +54,18 @@ def test_an_spu_whose_storage_is_full_is_online_and_says_why_it_takes_no_more() 
     sc.from_connections.append(storage(1, 10, 1000))
     sc.settle()
     assert sc.spu(1).status == ONLINE
+
+
+def test_an_spu_that_contradicts_its_registration_is_online_and_says_how() -> None:
+    brain = Brain()
+    plain = replace(custom(1), spec=replace(custom(1).spec, private=PrivateEndpoint(encryption=Encryption.PLAINTEXT)))
+    brain.on(stored(plain, 4))
+    (put,) = brain.on(replace(connected(1), private_protocol=SecurityProtocol.SSL))
+    assert isinstance(put, Put)
+    assert isinstance(put.object, Spu)
+    status = put.object.status
+    assert (status.resolution, status.private_protocol) == (SpuResolution.ONLINE, SecurityProtocol.SSL)
+    assert status.reason.startswith("its listener PRIVATE uses SSL, but privateEndpoint.encryption says PLAINTEXT: ")
 
 
 def test_the_loss_of_a_process_that_another_has_followed_changes_nothing() -> None:
