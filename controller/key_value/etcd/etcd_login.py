@@ -43,8 +43,8 @@ class EtcdLogin:
     def can_renew(self, code: int, message: str) -> bool:
         """Tells whether a call failed because of its token, so that another token may help.
 
-        etcd compares the token before it carries anything out. It forgets tokens when it restarts, when they were not
-        used for some minutes, and when somebody changes users or roles.
+        etcd compares the token before it carries anything out. It forgets tokens that were not used for some minutes,
+        and those of a user whose password or roles somebody has changed.
         """
         return bool(self._user) and _is_about_token(code, message)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 from certificates import authority_pem, client_certificate, client_context, nameless_certificate, server_certificate
 from etcd_server import Etcd
 from key_value_worlds import address_of
@@ -149,7 +150,7 @@ async def store(server: Etcd, tmp_path: Path) -> AsyncIterator[KeyValueStore]:
 
 @pytest.mark.etcd
 async def test_a_closed_etcd_is_a_whole_store(store: KeyValueStore) -> None:
-    taken = await store.take("leader", b"sc", 10)
+    taken = await store.take("leader", b"sc", 60)
     assert taken is not None
     await store.renew(taken)
     (version,) = await store.write([Put("whole/a", b"1", NO_VERSION)], taken)
@@ -165,9 +166,13 @@ async def test_a_closed_etcd_is_a_whole_store(store: KeyValueStore) -> None:
 
 
 @pytest.mark.etcd
-async def test_tokens_are_renewed_for_calls_and_watches(server: Etcd, store: KeyValueStore) -> None:
-    """A restarted etcd has forgotten all tokens."""
-    listing = await store.list("renewed/")
+async def test_calls_and_watches_renew_their_tokens(server: Etcd, store: KeyValueStore, tmp_path: Path) -> None:
+    """A new password ends all tokens of a user, and a restart ends all watches.
+
+    The watch and the calls have stores of their own, and so tokens.
+    """
+    caller = await opened(server, tmp_path, LOGIN + pem_settings(tmp_path))
+    listing = await caller.list("renewed/")
     async with store.watch("renewed/", listing.revision) as events, trio.open_nursery() as nursery:
         received: list[str] = []
 
@@ -177,17 +182,31 @@ async def test_tokens_are_renewed_for_calls_and_watches(server: Etcd, store: Key
             received.append(event.entry.key)
 
         nursery.start_soon(receive)
+        await trio.testing.wait_all_tasks_blocked()
+        await trio.to_thread.run_sync(_end_tokens, server)
         await trio.to_thread.run_sync(server.stop)
         await trio.to_thread.run_sync(server.start)
         with trio.fail_after(30):
-            while True:
-                try:
-                    await store.write([Put("renewed/a", b"", NO_VERSION)])
-                    break
-                except StoreUnavailable as error:
-                    assert not isinstance(error, StoreRefused), error
-                    await trio.sleep(0.05)
+            await put_when_it_answers(caller, "renewed/a")
     assert received == ["renewed/a"]
+    await caller.close()
+
+
+def _end_tokens(server: Etcd) -> None:
+    context = client_context(nameless_certificate())
+    login = server.call("/v3/auth/authenticate", {"name": "root", "password": "root"}, context)
+    assert isinstance(login, dict)
+    server.call("/v3/auth/user/changepw", {"name": "tailrace", "password": PASSWORD}, context, login["token"])
+
+
+async def put_when_it_answers(store: KeyValueStore, key: str) -> None:
+    while True:
+        try:
+            await store.write([Put(key, b"", NO_VERSION)])
+            return
+        except StoreUnavailable as error:
+            assert not isinstance(error, StoreRefused), error
+            await trio.sleep(0.05)
 
 
 @pytest.mark.etcd
