@@ -6,16 +6,18 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 import trio
-from scripted_http import STREAM_HEAD, Exchange, chunk, serve
+from scripted_http import STREAM_HEAD, Exchange, answer, chunk, serve
 from simulation.network import MemoryNetwork
 from trio.testing import MockClock
 
 from tailrace.controller.key_value.etcd.etcd_gateway import EtcdGateway
+from tailrace.controller.key_value.etcd.etcd_login import EtcdLogin
 from tailrace.controller.key_value.etcd.etcd_messages import KeySpace
 from tailrace.controller.key_value.etcd.etcd_watch import SILENCE_SECONDS_MAX, EtcdWatch
 from tailrace.controller.key_value.interface import EntryDeleted, EntryPut, FellBehind, WatchEvent
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.network import Address
+from tailrace.security.settings.secret import Secret
 
 ETCD = Address("etcd", 2379)
 END = None
@@ -144,6 +146,31 @@ async def test_a_watch_that_etcd_cancels_is_asked_for_again(
         [created(10), message(11, "a")],
     )
     assert await versions(await watch(network, nursery, server), 1) == [("a", 11)]
+
+
+async def test_a_watch_that_etcd_cancels_for_its_token_logs_in_again(
+    network: MemoryNetwork, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    server = Server(
+        [created(10), message(10, canceled=True, cancel_reason="etcdserver: invalid auth token")],
+        [created(10), message(11, "a")],
+    )
+    tokens: list[str] = []
+    carried: list[str | None] = []
+
+    async def demand_login(exchange: Exchange) -> None:
+        if exchange.path == "/v3/auth/authenticate":
+            tokens.append(f"token-{len(tokens)}")
+            await exchange.send(answer({"header": {}, "token": tokens[-1]}))
+        else:
+            carried.append(exchange.headers.get("authorization"))
+            await server(exchange)
+
+    await nursery.start(serve, network, ETCD, demand_login)
+    gateway = EtcdGateway(network, [ETCD], login=EtcdLogin("sc", Secret("opensesame")))
+    followed = EtcdWatch(gateway, RandomChance(1), KeySpace(b"/"), "", 10)
+    assert await versions(followed, 1) == [("a", 11)]
+    assert carried == ["token-0", "token-1"]
 
 
 async def test_a_server_that_ends_every_connection_is_left_in_peace(
