@@ -9,7 +9,8 @@ from tailrace.runtime.files import Files
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.seams import Seams
 from tailrace.security.records.security_tables import SecurityTables
-from tailrace.security.settings.security_settings import SecurityProtocol, parse_security_settings
+from tailrace.security.settings.security_protocol import SecurityProtocol
+from tailrace.security.settings.security_settings import parse_security_settings
 
 from .server_metrics import LoginCounts
 

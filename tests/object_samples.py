@@ -46,7 +46,7 @@ from tailrace.controller.objects.objects import (
 )
 from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.runtime.network import Address
-from tailrace.security.settings.security_settings import SecurityProtocol
+from tailrace.security.settings.security_protocol import SecurityProtocol
 
 _ids = st.builds(SpuId, st.integers(0, 2**31 - 1))
 _texts = st.text(st.characters(codec="utf-8"), max_size=8)

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 from tailrace.controller.objects.objects import Encryption, SpuTemplate
 from tailrace.runtime.settings import SettingsError
+from tailrace.security.settings.security_protocol import SecurityProtocol
 from tailrace.security.settings.security_settings import (
     PRIVATE,
     PROTOCOL_MAP,
     PUBLIC,
-    SecurityProtocol,
     parse_security_settings,
 )
 

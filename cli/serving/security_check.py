@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 
 from tailrace.runtime.network import is_loopback
 from tailrace.runtime.settings import ListenerSettings
-from tailrace.security.settings.security_settings import SecurityProtocol, parse_security_settings
+from tailrace.security.settings.security_protocol import SecurityProtocol
+from tailrace.security.settings.security_settings import parse_security_settings
 
 
 def check_security(broker: Mapping[str, str], listeners: Iterable[ListenerSettings | None]) -> None:

@@ -43,7 +43,7 @@ from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Address, Connection, Network, may_be_host
 from tailrace.runtime.tls.tls_connection import TlsConnection
 from tailrace.security.identity.server_names import spu_name
-from tailrace.security.settings.security_settings import SecurityProtocol
+from tailrace.security.settings.security_protocol import SecurityProtocol
 from tailrace.server.encryption.server_links import ForgedNameError, check_name
 from tailrace.server.foreign_clients import ForeignClients
 from tailrace.server.private_link import FRAME_BYTES_MAX, LinkClosed, PrivateLink

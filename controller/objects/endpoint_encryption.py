@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from tailrace.security.settings.security_settings import SecurityProtocol
+from tailrace.security.settings.security_protocol import SecurityProtocol
 
 from .objects import Encryption, PublicListener, SpuSpec
 

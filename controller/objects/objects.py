@@ -14,7 +14,7 @@ from tailrace.cluster.specs import NO_LEADER, Shelf
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId, TopicId
 from tailrace.runtime.network import Address
 from tailrace.security.records.security_records import SecurityRecord
-from tailrace.security.settings.security_settings import SecurityProtocol
+from tailrace.security.settings.security_protocol import SecurityProtocol
 
 GIBIBYTE = 1024**3
 PUBLIC_PORT = 9005

@@ -8,7 +8,7 @@ import re
 from tailrace.protocol.codec.decoder_source import STRING_BYTES_MAX
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.network import Address, may_be_host
-from tailrace.security.settings.security_settings import SecurityProtocol
+from tailrace.security.settings.security_protocol import SecurityProtocol
 
 from .document_fields import INT_MAX, FieldError, Fields, size_text
 from .objects import (

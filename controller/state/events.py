@@ -8,7 +8,7 @@ from msgspec import Struct
 from tailrace.controller.objects.objects import Object, PublicListener
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 from tailrace.runtime.network import Address
-from tailrace.security.settings.security_settings import SecurityProtocol
+from tailrace.security.settings.security_protocol import SecurityProtocol
 
 if TYPE_CHECKING:
     from tailrace.cluster.stream_state.replica_report import ReplicaReport

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Collection, Mapping
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -10,6 +9,7 @@ from msgspec import Struct
 from tailrace.runtime.settings import SettingsError
 
 from .authorizer_settings import AuthorizerSettings, parse_authorizer_settings
+from .security_protocol import SecurityProtocol
 from .setting_texts import SettingTexts
 from .tls_settings import TlsSettings, parse_tls_settings
 
@@ -19,23 +19,6 @@ if TYPE_CHECKING:
 PROTOCOL_MAP = "listener.security.protocol.map"
 PUBLIC, PRIVATE, METRICS = "PUBLIC", "PRIVATE", "METRICS"
 _NUMBERED_PUBLIC = re.compile(r"PUBLIC_[0-9]+")
-
-
-class SecurityProtocol(StrEnum):
-    """What a listener speaks, with Kafka's names."""
-
-    PLAINTEXT = "PLAINTEXT"
-    SSL = "SSL"
-    SASL_PLAINTEXT = "SASL_PLAINTEXT"
-    SASL_SSL = "SASL_SSL"
-
-    @property
-    def uses_tls(self) -> bool:
-        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
-
-    @property
-    def uses_sasl(self) -> bool:
-        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 
 class ListenerSecuritySettings(Struct, frozen=True):

@@ -25,7 +25,7 @@ from tailrace.runtime.network import Address, receive_some
 from tailrace.runtime.settings import ListenerSettings
 from tailrace.runtime.tls.tls_connection import connect_tls
 from tailrace.security.settings.sasl_settings import parse_sasl_settings
-from tailrace.security.settings.security_settings import SecurityProtocol
+from tailrace.security.settings.security_protocol import SecurityProtocol
 from tailrace.security.settings.setting_texts import SettingTexts
 from tailrace.server import public_server
 from tailrace.server.client_connection import FOREIGN_SECONDS_MAX, Route

@@ -72,7 +72,7 @@ from tailrace.protocol.internal.report_live_replicas import Member, ReportedPart
 from tailrace.protocol.internal.report_shelves import ReportedPartition as ReportedShelves
 from tailrace.protocol.internal.report_shelves import ReportShelvesRequest
 from tailrace.runtime.network import Address
-from tailrace.security.settings.security_settings import SecurityProtocol
+from tailrace.security.settings.security_protocol import SecurityProtocol
 from tailrace.server.private_link import LinkClosed
 
 ADDRESS = Address("sc", 9004)

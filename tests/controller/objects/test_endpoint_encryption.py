@@ -9,7 +9,7 @@ from tailrace.controller.objects.objects import (
     SpuSpec,
 )
 from tailrace.protocol.ids import SpuId
-from tailrace.security.settings.security_settings import SecurityProtocol
+from tailrace.security.settings.security_protocol import SecurityProtocol
 
 PLAIN, TLS = Encryption.PLAINTEXT, Encryption.TLS
 PLAINTEXT, SSL = SecurityProtocol.PLAINTEXT, SecurityProtocol.SSL

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from tailrace.controller.objects.objects import Encryption, PrivateEndpoint, Spu, SpuResolution, SpuStatus
 from tailrace.controller.state.actions import AddSpu, DeleteSpu, Put, UpdateSpu, WithdrawStatus
 from tailrace.controller.state.events import LeaseGracePeriodOver, ReconciliationDue, Removed, Stored
-from tailrace.security.settings.security_settings import SecurityProtocol
+from tailrace.security.settings.security_protocol import SecurityProtocol
 
 
 def stored(spu: Spu, version: int) -> Stored:

@@ -1,7 +1,8 @@
 import pytest
 
 from tailrace.runtime.settings import SettingsError
-from tailrace.security.settings.security_settings import PROTOCOL_MAP, SecurityProtocol, parse_security_settings
+from tailrace.security.settings.security_protocol import SecurityProtocol
+from tailrace.security.settings.security_settings import PROTOCOL_MAP, parse_security_settings
 
 KEYSTORE = {"ssl.keystore.location": "/etc/server.pem", "ssl.truststore.location": "/etc/ca.pem"}
 LISTENERS = ("PUBLIC", "PUBLIC_1", "PRIVATE", "METRICS")
