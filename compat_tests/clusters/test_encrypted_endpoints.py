@@ -48,8 +48,9 @@ def test_endpoints_with_tls_are_encrypted_or_refused(tmp_path, certificates):
         assert protocols(1)[0] is None, "other SPUs stay as they are"
         address = listener_of(cluster, 11)
         settings = {"security.protocol": "SSL", "ssl.ca.location": f"{certificates}/ca.pem"}
-        brokers = AdminClient({"bootstrap.servers": address, **settings}).list_topics(timeout=20).brokers
-        assert set(brokers) == {1, 11}
+        admin = AdminClient({"bootstrap.servers": address, **settings})
+        # The SPU learns a moment later than the SC that it is online itself.
+        wait_until(lambda: set(admin.list_topics(timeout=20).brokers) == {1, 11}, 30, "clients with TLS are served")
         status, said = cli(cluster.sc, "spu", "describe", "11")
         assert f"{address} SSL" in said
 
