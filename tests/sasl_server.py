@@ -21,8 +21,10 @@ from tailrace.protocol.messages.api_versions import ApiVersionsRequest
 from tailrace.protocol.messages.metadata import MetadataRequest
 from tailrace.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from tailrace.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from tailrace.runtime.chance import RandomChance
+from tailrace.runtime.chance import Chance, RandomChance
 from tailrace.runtime.files import RealFiles, UnreadableError
+from tailrace.runtime.logs import FilteringBoundLogger
+from tailrace.runtime.network import Connection
 from tailrace.runtime.workers.hard_work import DirectWorker
 from tailrace.security.records.token_record import TokenRecord
 from tailrace.security.records.user_record import UserRecord
@@ -65,7 +67,10 @@ class FixedClock:
 class SaslServer:
     """The server: a user alice, a delegation token of hers, and the keys of bearer tokens."""
 
-    def __init__(self, **settings: str) -> None:
+    def __init__(
+        self, chance: Chance | None = None, logger: FilteringBoundLogger | None = None, **settings: str
+    ) -> None:
+        """Prepares the server. `settings` are Kafka's names, with underscores in place of dots."""
         given = dict(SETTINGS) | {name.replace("_", "."): text for name, text in settings.items()}
         if "OAUTHBEARER" not in given["sasl.enabled.mechanisms"]:
             del given["sasl.oauthbearer.jwks.endpoint.url"]
@@ -76,16 +81,20 @@ class SaslServer:
         tables.put(TokenRecord(TOKEN_ID, "User:alice", "User:alice", hmac, (), 0, NOW_MS + 60_000, NOW_MS + 90_000))
         self.clock = FixedClock()
         self.counts = LoginCounts()
-        self.log = LoginLog(self.counts, structlog.get_logger())
+        self.logger: FilteringBoundLogger = logger or structlog.get_logger()
+        self.log = LoginLog(self.counts, self.logger)
         parsed = parse_sasl_settings(SettingTexts(given), "PUBLIC")
         keys = BearerKeySource("https://keys.example/", 3600.0, RealFiles(), self._download, self.log)
         self.authenticators = Authenticators(
-            parsed, tables, RandomChance(1), self.clock, DirectWorker(), self.log, keys
+            parsed, tables, chance or RandomChance(1), self.clock, DirectWorker(), self.log, keys
         )
         self.keys = key_set()
         self.downloads = 0
         self.identity = ClientIdentity("192.0.2.1:5", host="192.0.2.1")
         self._routes: dict[tuple[int, int], Any] = {}
+        self._buffers = ReceiveBuffers()
+        self.memory = RequestMemory(10 * REQUEST_BYTES_MAX)
+        self.metrics = ServerMetrics(API_TABLE)
 
     async def _download(self, url: str) -> bytes:
         self.downloads += 1
@@ -100,29 +109,36 @@ class SaslServer:
     def end_turn(self) -> None:
         pass
 
+    def partition_count(self) -> int:
+        return 1
+
     def on_unreadable(self, error: UnreadableError) -> None:
         raise AssertionError("no files are sent from here") from error
+
+    def accept(self, connection: Connection, *, with_sasl: bool = True) -> ClientConnection:
+        """Returns the server's side of a new client."""
+        login = Login(self.authenticators) if with_sasl else None
+        self.identity = ClientIdentity("192.0.2.1:5", host="192.0.2.1", login=login)
+        return ClientConnection(
+            connection,
+            ConnectedListener("PUBLIC", ("localhost", 9092)),
+            self,
+            API_TABLE,
+            self._routes,
+            Inbox(self._buffers, REQUEST_BYTES_MAX),
+            self.memory,
+            self.metrics,
+            ForeignClients(),
+            self.logger,
+            self.identity,
+            quotas=server_quotas(),
+        )
 
     @asynccontextmanager
     async def connected(self, *, with_sasl: bool = True) -> AsyncIterator["SaslClient"]:
         """Yields a new client."""
         client_side, server_side = connected_pair()
-        login = Login(self.authenticators) if with_sasl else None
-        self.identity = ClientIdentity("192.0.2.1:5", host="192.0.2.1", login=login)
-        connection = ClientConnection(
-            server_side,
-            ConnectedListener("PUBLIC", ("localhost", 9092)),
-            self,
-            API_TABLE,
-            self._routes,
-            Inbox(ReceiveBuffers(), REQUEST_BYTES_MAX),
-            RequestMemory(10 * REQUEST_BYTES_MAX),
-            ServerMetrics(API_TABLE),
-            ForeignClients(),
-            structlog.get_logger(),
-            self.identity,
-            quotas=server_quotas(),
-        )
+        connection = self.accept(server_side, with_sasl=with_sasl)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(connection.run)
             yield SaslClient(WireClient(client_side))

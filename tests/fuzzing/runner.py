@@ -21,13 +21,17 @@ from tailrace.protocol.codec.compile import decoder, encoder
 from tailrace.protocol.codec.primitives import uuid_of
 
 from .mutations import mutant
+from .sasl_targets import sasl_targets
+from .scheduled_crowds import fuzz_crowds
 from .served_connections import fuzz_connections
+from .served_logins import fuzz_logins
+from .shaken_hands import fuzz_handshakes
 from .targets import Target, all_targets
 
 ROUND_INPUTS = 100
 """How many inputs a target gets in a row by default."""
-CONNECTION_SHARE = 20
-"""One of so many rounds sends its inputs to connections of clients instead."""
+SCENARIO_SHARE = 20
+"""After so many rounds of targets it is the turn of a scenario, such as inputs to connections of clients."""
 MEASURED_SHARE = 25
 """One of so many inputs is read with a measurement of its memory."""
 CONSTANT_BYTES = 64 * 1024
@@ -59,6 +63,22 @@ class Outcome(NamedTuple):
     failures: list[Failure]
 
 
+class Scenario(NamedTuple):
+    """A kind of inputs that needs a server and a client."""
+
+    name: str
+    fuzz: Callable[[int, int], tuple[int, list[tuple[str, bytes]]]]
+    """Takes a seed and the number of inputs. Returns the number, and the bugs: what is wrong, with the input."""
+
+
+SCENARIOS = (
+    Scenario("connections", fuzz_connections),
+    Scenario("logins", fuzz_logins),
+    Scenario("handshakes of TLS", fuzz_handshakes),
+    Scenario("crowds", fuzz_crowds),
+)
+
+
 class TookTooLongError(BaseException):
     """An input has taken longer than any input may take."""
 
@@ -68,26 +88,30 @@ def fuzz(
     seed: int,
     *,
     targets: Sequence[Target] | None = None,
+    scenarios: Sequence[Scenario] = SCENARIOS,
     round_inputs: int = ROUND_INPUTS,
     on_progress: Callable[[Outcome], None] | None = None,
 ) -> Outcome:
     """Reads this many mutated inputs. A target gets `round_inputs` of them before it is the turn of the next one."""
-    targets = all_targets() if targets is None else targets
+    targets = [*all_targets(), *sasl_targets()] if targets is None else targets
     failures: list[Failure] = []
     done = refused = 0
     warm_blocks = -1
-    rounds = _rounds(targets, seed)
+    rounds = _rounds(targets or [_NOTHING], seed)
     _fill_caches()
-    warm_until = WARM_UP_TURNS * len(targets)
+    warm_until = WARM_UP_TURNS * max(len(targets), 2 * len(scenarios))
     for number, (target, random, others) in enumerate(rounds):
         if done >= inputs or len(failures) >= 20:
             break
         if number == warm_until:
             warm_blocks = _blocks()
-        if number % CONNECTION_SHARE == CONNECTION_SHARE - 1:
-            count, found = fuzz_connections(random.randrange(2**62), round_inputs)
+        if scenarios and (not targets or number % SCENARIO_SHARE == SCENARIO_SHARE - 1):
+            scenario = scenarios[number // (SCENARIO_SHARE if targets else 1) % len(scenarios)]
+            count, found = scenario.fuzz(random.randrange(2**62), round_inputs)
             done += count
-            failures += (Failure("connection", reason, data) for reason, data in found)
+            failures += (Failure(scenario.name, reason, data) for reason, data in found)
+        if not targets:
+            continue
         for data in _mutants(target, random, others, round_inputs):
             done += 1
             reason = _read(target, data, is_measured=done % MEASURED_SHARE == 0)
@@ -101,6 +125,10 @@ def fuzz(
     if kept > KEPT_BLOCKS_MAX:
         failures.append(Failure("all", f"{kept} blocks of memory were kept", b""))
     return Outcome(done, refused, kept, failures)
+
+
+_NOTHING = Target("nothing", len, lambda random: [b""])
+"""Stands for the targets if only scenarios run."""
 
 
 def _rounds(targets: Sequence[Target], seed: int) -> Iterator[tuple[Target, Random, list[bytes]]]:
@@ -178,7 +206,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="fuzzing", description=__doc__)
     parser.add_argument("--inputs", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="", help="only targets whose names contain this")
+    parser.add_argument("--only", default="", help="only targets and scenarios whose names contain this")
     parser.add_argument("--failures", type=Path, help="a directory for the inputs that find a bug")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGALRM, raise_too_long)
@@ -191,8 +219,9 @@ def main(arguments: Sequence[str]) -> int:
             flush=True,
         )
 
-    targets = [target for target in all_targets() if options.only in target.name]
-    outcome = fuzz(options.inputs, options.seed, targets=targets, on_progress=tell)
+    targets = [target for target in (*all_targets(), *sasl_targets()) if options.only in target.name]
+    scenarios = [scenario for scenario in SCENARIOS if options.only in scenario.name]
+    outcome = fuzz(options.inputs, options.seed, targets=targets, scenarios=scenarios, on_progress=tell)
     tell(outcome)
     for number, failure in enumerate(outcome.failures):
         print(failure)

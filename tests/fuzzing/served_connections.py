@@ -3,11 +3,8 @@
 The server decodes as a real one does, and answers each request that it can decode with an empty response.
 """
 
-from collections.abc import MutableMapping
 from random import Random
-from typing import NoReturn
 
-import structlog
 import trio
 import trio.testing
 from quota_samples import server_quotas
@@ -17,7 +14,6 @@ from tailrace.cluster.advertised_addresses import ConnectedListener
 from tailrace.protocol.apis import API_TABLE
 from tailrace.protocol.codec.compile import decoder
 from tailrace.runtime.files import UnreadableError
-from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.server.client_connection import ClientConnection, ResolvedRoute, Route
 from tailrace.server.foreign_clients import ForeignClients
 from tailrace.server.inbox import Inbox, ReceiveBuffers
@@ -26,6 +22,7 @@ from tailrace.server.request_memory import RequestMemory
 from tailrace.server.server_metrics import ServerMetrics
 
 from .mutations import mutant
+from .silence import SILENT
 from .targets import SAMPLES, sample_request
 
 REQUEST_BYTES_MAX = 100_000
@@ -35,13 +32,6 @@ _ROUTES: dict[tuple[int, int], ResolvedRoute] = {}
 _BUFFERS = ReceiveBuffers(_BUFFER_BYTES)
 
 
-def _drop(logger: object, method: str, event: MutableMapping[str, object]) -> NoReturn:
-    raise structlog.DropEvent
-
-
-_LOGGER: FilteringBoundLogger = structlog.wrap_logger(
-    None, processors=[_drop], wrapper_class=structlog.make_filtering_bound_logger(0)
-)
 
 
 class _Server:
@@ -117,7 +107,7 @@ async def _send(data: bytes, metrics: ServerMetrics, memory: RequestMemory) -> N
         memory,
         metrics,
         ForeignClients(),
-        _LOGGER,
+        SILENT,
         quotas=server_quotas(),
     )
     client.send([data[:_BUFFER_BYTES]])

@@ -17,7 +17,8 @@ from tailrace.protocol.batches.compression import Compression
 from tailrace.protocol.batches.produced_batch import ProduceRules, admit
 from tailrace.protocol.batches.record_batch import CRC_START
 from tailrace.protocol.batches.records import Record, build_batch
-from tailrace.protocol.codec.compile import decoder, encode
+from tailrace.protocol.codec.compile import Decoder, StepDecoder, decoder, encode, step_decoder
+from tailrace.protocol.codec.decoder_source import ELEMENTS_MAX
 from tailrace.protocol.codec.headers import RequestHeader, encode_request, read_request_header, read_request_kind
 from tailrace.protocol.error_codes import KafkaError, RemoteProtocolError
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS, SC_PRIVATE_APIS, SPU_OBJECT_APIS, SPU_PRIVATE_APIS
@@ -40,7 +41,7 @@ class Target(NamedTuple):
 
 def all_targets() -> list[Target]:
     """Returns every target. The decoders come first: one for each version of each request."""
-    return [*_decoders(), *_headers(), _framing(), *_batches()]
+    return [*_decoders(), *_step_decoders(), *_headers(), _framing(), *_batches()]
 
 
 def _decoders() -> Iterator[Target]:
@@ -60,6 +61,40 @@ def _decode(decode: Any, data: bytes) -> object:
 
 def _sample_requests(cls: type[Any], version: int, random: Random) -> list[bytes]:
     return [b"".join(encode(sample(cls, version, random), version)) for _ in range(SAMPLES)]  # type: ignore[arg-type]
+
+
+def _step_decoders() -> Iterator[Target]:
+    """One for the newest version of each request of clients. Both decoders of a message have to agree on each input."""
+    for api in API_TABLE.values():
+        cls, version = api.request, api.max_version
+        yield Target(
+            f"steps of {cls.__name__} v{version}",
+            partial(_decode_in_steps, decoder(cls, version), step_decoder(cls, version)),
+            partial(_sample_requests, cls, version),
+            bytes_per_byte_max=400,  # both messages are there at once
+        )
+
+
+def _decode_in_steps(decode: Decoder, decode_in_steps: StepDecoder, data: bytes) -> object:
+    view = memoryview(data)
+    refusal: RemoteProtocolError | None = None
+    try:
+        expected = decode(view, 0)
+    except RemoteProtocolError as error:
+        refusal = error
+    steps = decode_in_steps(view, 0, ELEMENTS_MAX)
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        assert refusal is None, f"only the decoder without steps refuses: {refusal}"
+        # A number that is none is not equal to itself, and a view of records does not show what is in it.
+        is_equal = end.value == expected or repr(end.value) == repr(expected)
+        assert is_equal, "the decoders read different messages"
+        return end.value
+    except RemoteProtocolError as error:
+        assert str(error) == str(refusal), f"in steps it is refused because {error}, else because {refusal}"
+        raise
 
 
 def _headers() -> Iterator[Target]:
