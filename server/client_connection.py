@@ -43,6 +43,7 @@ from .inbox import Inbox
 from .outbox import Outbox
 from .request_context import ClientIdentity, EncodedBody, Reply, RequestContext
 from .request_memory import RequestMemory
+from .response_memory import HELD_BYTES_MAX, ResponseMemory
 from .server_metrics import ServerMetrics
 from .throttling.connection_throttle import ConnectionThrottle
 from .throttling.measured_request import MeasuredRequest
@@ -86,8 +87,6 @@ MUTED_BYTES_MAX = 16 * 1024
 NO_VERSION = -1
 UNANSWERED_MAX = 1000
 """The number of unanswered requests at which the connection stops reading."""
-HELD_BYTES_MAX = 4 * 1024 * 1024
-"""The size of all unsent responses at which the connection stops reading."""
 
 
 class ArrivedRequests(Protocol):
@@ -213,13 +212,14 @@ class ClientConnection:
         quotas: ServerQuotas,
         guarding: Guarding | None = None,
         large_requests: LargeRequests | None = None,
+        responses: ResponseMemory | None = None,
     ) -> None:
         """Prepares to serve `connection`; `run` serves it.
 
         `apis` are the APIs that this server knows. A request of any other API breaks the protocol.
         `routes` caches the routes of the dispatcher. All connections of a server share the cache.
         `client` is what the listener knows of the client. `guarding` is None if every client may do everything.
-        `large_requests` are those of all connections of a server.
+        `large_requests` and `responses` are those of all connections of a server.
         """
         self._connection = connection
         self._listener = listener
@@ -230,6 +230,9 @@ class ClientConnection:
         self._memory = memory
         self._large_requests = large_requests or LargeRequests(Crowd())
         self._crowd = self._large_requests.crowd
+        self._responses = responses or ResponseMemory(4 * HELD_BYTES_MAX)
+        self._counted_bytes = 0
+        """The size of unread responses that `_responses` has been told."""
         self._metrics = metrics
         self._foreign_clients = foreign_clients
         self._outbox = Outbox(metrics.sent_records)
@@ -321,6 +324,7 @@ class ClientConnection:
             self._metrics.failed_requests += 1
         finally:
             self._memory.release(self)
+            self._responses.release(self)
             self._connection.close()
             for pending in self._outbox.unanswered:
                 if isinstance(pending, RequestContext) and pending.abandon is not None:
@@ -472,7 +476,7 @@ class ClientConnection:
     def _has_room(self) -> bool:
         """Whether the outbox has room for the responses to more requests."""
         outbox = self._outbox
-        return outbox.requests < UNANSWERED_MAX and outbox.held_bytes < HELD_BYTES_MAX
+        return outbox.requests < UNANSWERED_MAX and outbox.held_bytes < self._responses.allowance
 
     def _on_readable(self) -> bool:
         """Handles what has arrived.
@@ -567,9 +571,9 @@ class ClientConnection:
         if self._guarding is not None and self._guarding.version != self._permissions:
             self._permissions = self._guarding.version
             self._shortcuts.clear()
-        ends = self._turn_ends
+        ends, responses = self._turn_ends, self._responses
         try:
-            while self._handled < REQUESTS_PER_TURN and outbox.held_bytes < HELD_BYTES_MAX:
+            while self._handled < REQUESTS_PER_TURN and outbox.held_bytes < responses.allowance:
                 if ends is not None and self._handled and self._now() >= ends:
                     break
                 frame = inbox.next_request()
@@ -597,6 +601,8 @@ class ClientConnection:
             self._metrics.received_bytes += self._received
             self._received = 0
             self._count_responses()
+            if outbox.held_bytes != self._counted_bytes:
+                self._count_held()
 
     def _count_responses(self) -> None:
         """Counts the responses that were just sent, in one step for all that have the same arrival time."""
@@ -779,6 +785,14 @@ class ClientConnection:
         if not self._in_turn:
             self._flush()
             self._count_responses()
+            if self._outbox.held_bytes != self._counted_bytes:
+                self._count_held()
+
+    def _count_held(self) -> None:
+        """Tells the server how much is held for the client, which may close this connection or others."""
+        if self._nursery is not None and self._closing is None:
+            self._counted_bytes = self._outbox.held_bytes
+            self._responses.hold(self, self._counted_bytes, self._now())
 
     def _on_failed(self, error: Exception) -> None:
         """Ends the connection with `error`, as if the request's handler had raised it."""
@@ -825,7 +839,9 @@ class ClientConnection:
             await self._connection.wait_writable()
             self.last_active = trio.current_time()
             self._outbox.collect()
-            if self._send():
+            done = self._send()
+            self._count_held()
+            if done:
                 self._draining = False
                 if self._finishing:
                     self._connection.end_sending()

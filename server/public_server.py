@@ -26,6 +26,7 @@ from .inbox import Inbox, ReceiveBuffers
 from .listening import accept
 from .request_context import ClientIdentity
 from .request_memory import RequestMemory
+from .response_memory import ResponseMemory
 from .security import OPEN, ListenerSecurity, ServerSecurity
 from .server_metrics import ServerMetrics
 from .throttling.connection_rates import ConnectionRates
@@ -85,6 +86,7 @@ class PublicServer:
         self._metrics = metrics
         self._logger = logger
         self._memory = RequestMemory(configs.settings.queued_request_bytes_max)
+        self._responses = ResponseMemory(configs.settings.queued_request_bytes_max)
         self._large_requests = LargeRequests(Crowd())
         self._buffers = ReceiveBuffers()
         self._foreign_clients = ForeignClients()
@@ -264,6 +266,7 @@ class PublicServer:
             quotas=self._quotas,
             guarding=self._guarding,
             large_requests=self._large_requests,
+            responses=self._responses,
         )
         client.begin_in_line()
         self._connections.add(client)

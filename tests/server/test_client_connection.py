@@ -3,7 +3,7 @@
 import math
 import struct
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 import structlog
@@ -27,7 +27,6 @@ from tailrace.server.client_connection import (
     EARLY_RESPONSES,
     EMPTY_RECEIVES_MAX,
     GATHERED_BYTES_MAX,
-    HELD_BYTES_MAX,
     MUTED_BYTES_MAX,
     REQUESTS_PER_TURN,
     UNANSWERED_MAX,
@@ -44,6 +43,7 @@ from tailrace.server.foreign_clients import ForeignClients
 from tailrace.server.inbox import Inbox, ReceiveBuffers
 from tailrace.server.request_context import EncodedBody, Reply, RequestContext
 from tailrace.server.request_memory import RequestMemory
+from tailrace.server.response_memory import HELD_BYTES_MAX, ResponseMemory
 from tailrace.server.server_metrics import ServerMetrics
 from tailrace.server.throttling.server_quotas import ServerQuotas
 
@@ -117,6 +117,7 @@ async def _served(
     called_by: Caller | None = None,
     quotas: ServerQuotas | None = None,
     crowd: Crowd | None = None,
+    responses: ResponseMemory | None = None,
 ) -> AsyncIterator[_Served]:
     client_side, server_side = connected_pair(buffer_bytes=buffer_bytes)
     if called_by is not None:
@@ -136,6 +137,7 @@ async def _served(
         structlog.get_logger(),
         quotas=server_quotas() if quotas is None else quotas,
         large_requests=LargeRequests(crowd or Crowd(busy_seconds=math.inf)),  # a slow machine makes nobody busy
+        responses=responses,
     )
     ended = trio.Event()
 
@@ -527,6 +529,43 @@ async def test_responses_that_wait_for_earlier_ones_have_the_same_bound() -> Non
         assert (await served.client.response()).host == "waited"
         for _ in range(count):
             assert (await served.client.response()).host == large
+
+
+async def test_clients_that_do_not_read_share_a_bound_and_others_are_served() -> None:
+    large = "x" * 30_000
+    script = _Script(lambda context, request: FindCoordinatorResponse(host=large))
+    limit = 40 * len(large)
+    responses = ResponseMemory(limit)
+    async with AsyncExitStack() as stack:
+        reading = await stack.enter_async_context(_served(script, responses=responses))
+        silent = [await stack.enter_async_context(_served(script, responses=responses)) for _ in range(50)]
+        for number, served in enumerate(silent):
+            served.client.connection.send([served.ask("k", "k")])
+            await trio.testing.wait_all_tasks_blocked()
+            served.client.connection.send([served.ask("k")])
+            await trio.testing.wait_all_tasks_blocked()
+            assert responses.held_bytes <= limit
+            await reading.client.send(reading.ask(f"{number}", f"{number}"))
+            for _ in range(2):
+                assert (await reading.client.response()).host == large
+        ended = [served.ended.is_set() for served in silent]
+        assert ended.count(True) > 5
+        assert not reading.ended.is_set()
+    assert responses.held_bytes == 0
+
+
+async def test_a_connection_is_read_less_while_memory_for_responses_is_scarce() -> None:
+    large = "x" * 30_000
+    script = _Script(lambda context, request: FindCoordinatorResponse(host=large))
+    responses = ResponseMemory(10 * HELD_BYTES_MAX)
+    async with (
+        _served(_Script(), responses=responses) as other,
+        _served(script, buffer_bytes=100_000, responses=responses) as served,
+    ):
+        responses.hold(other.connection, 5 * HELD_BYTES_MAX, trio.current_time())
+        await served.client.send(served.ask(*["k"] * 100))
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(script.asked) == 6, "three responses are on their way, and three wait here"
 
 
 async def test_waiting_requests_have_a_bound_too() -> None:

@@ -1,0 +1,81 @@
+"""Bounds the memory of responses that clients have not read, over all connections, and closes the worst connections.
+
+A connection may hold a few megabytes, because a client may be slow for a moment. If thousands of clients do not read,
+that is too much: once half of the limit is in use, a connection is only read while it holds little. If the limit is
+exceeded all the same, the connections end that hold the most for the longest time.
+"""
+
+from typing import Protocol
+
+from msgspec import Struct
+
+HELD_BYTES_MAX = 4 * 1024 * 1024
+"""The size of all unsent responses at which a connection stops reading."""
+SCARCE_BYTES_MAX = 64 * 1024
+"""The size at which a connection stops reading while memory is scarce."""
+_SCARCE_FROM = 1 / 2
+"""The part of the limit from which on memory is scarce."""
+_RELIEVED_AT = 3 / 4
+"""The part of the limit that remains in use after connections were closed, so that this is done rarely."""
+
+
+class SlowReader(Protocol):
+    """A connection whose client has not read all responses."""
+
+    def close(self, reason: str) -> None:
+        """Closes the connection, which drops its responses."""
+
+
+class _Held(Struct):
+    """What one connection holds."""
+
+    count: int
+    since: float
+    """When the client had last read everything."""
+
+
+class ResponseMemory:
+    """The unread responses of all connections of a server."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._held: dict[SlowReader, _Held] = {}
+        self.held_bytes = 0
+        self.allowance = HELD_BYTES_MAX
+        """The size of unsent responses at which each connection stops reading now."""
+
+    def hold(self, owner: SlowReader, count: int, now: float) -> None:
+        """Takes note that the unread responses of the owner have `count` bytes. May close the owner, or others."""
+        held = self._held.get(owner)
+        if count <= 0:
+            self.release(owner)
+            return
+        if held is None:
+            held = self._held[owner] = _Held(0, now)
+        self.held_bytes += count - held.count
+        held.count = count
+        if self.held_bytes > self._limit_bytes:
+            self._close_worst(now)
+        self._set_allowance()
+
+    def release(self, owner: SlowReader) -> None:
+        """Takes note that the owner holds nothing more."""
+        held = self._held.pop(owner, None)
+        if held is not None:
+            self.held_bytes -= held.count
+            self._set_allowance()
+
+    def _set_allowance(self) -> None:
+        is_scarce = self.held_bytes >= self._limit_bytes * _SCARCE_FROM
+        self.allowance = SCARCE_BYTES_MAX if is_scarce else HELD_BYTES_MAX
+
+    def _close_worst(self, now: float) -> None:
+        def badness(owner: SlowReader) -> tuple[float, int]:
+            held = self._held[owner]
+            return held.count * (now - held.since), held.count
+
+        for owner in sorted(self._held, key=badness, reverse=True):
+            if self.held_bytes <= self._limit_bytes * _RELIEVED_AT:
+                break
+            self.release(owner)
+            owner.close("the client does not read its responses, and other clients need the memory")
