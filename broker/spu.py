@@ -30,6 +30,7 @@ from tailrace.broker.groups.hosting.group_coordination import GroupCoordination
 from tailrace.broker.groups.hosting.group_coordinator_kind import GroupCoordinatorKind
 from tailrace.broker.groups.hosting.group_metrics import gauge_groups
 from tailrace.broker.groups.hosting.group_settings_cache import GroupSettingsCache
+from tailrace.broker.handlers.records.fetch_room import FetchRoom
 from tailrace.broker.handlers.records.fetch_sessions import FetchSessions
 from tailrace.broker.handlers.records.refused_batches import RefusedBatches
 from tailrace.broker.handlers.records.refused_producers import RefusedProducers
@@ -162,6 +163,7 @@ class Spu:
         self.fetch_sessions = FetchSessions(
             seams.chance, self.broker_configs.settings.fetch_sessions_max, FETCH_SESSION_PARTITIONS_MAX
         )
+        self.fetch_room = FetchRoom(self.broker_configs.settings.queued_request_bytes_max)
 
         # other SPUs
         trace = ReplicaTrace(logger) if traces else None

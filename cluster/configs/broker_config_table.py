@@ -192,8 +192,8 @@ BROKER_CONFIGS = by_name(
             "queued.max.request.bytes",
             LONG,
             512 << 20,
-            "How many bytes of requests may be in memory at a time over all connections. Kafka has no bound by "
-            "default.",
+            "How many bytes of requests may be in memory at a time over all connections, how many of responses that "
+            "clients have not read, and how many of fetches that wait. Kafka has no bound by default.",
             at_least(1),
             read_only=True,
         ),

@@ -20,7 +20,8 @@
 - A client with quotas gets at most as many bytes as its window allows. If it has used up a quota, the response has no
   records, and says how long to wait.
 
-A fetch that finds less than min_bytes waits, at most max_wait_ms (a long poll). These places take part:
+A fetch that finds less than min_bytes waits, at most max_wait_ms (a long poll), if `fetch_room` has room for it. These
+places take part:
 
 - `Fetch.wait` enters the fetch into `Replica.waiting_fetches` of each of its partitions, and into the SPU's
   `Deadlines`.
@@ -94,7 +95,7 @@ def handle(
     reading = fetch.read()
     if reading.shelved:
         return fetch.read_through(reading)
-    if fetch.is_enough(reading) or request.max_wait_ms <= 0:
+    if fetch.is_enough(reading) or request.max_wait_ms <= 0 or not fetch.finds_room():
         return fetch.response(reading)
     fetch.wait(trio.current_time() + request.max_wait_ms / 1000)
     return None
@@ -191,6 +192,7 @@ class Fetch:
         "_incremental",
         "_partitions",
         "_pause",
+        "_places",
         "_rack",
         "_reads_committed",
         "_reads_uncommitted",
@@ -228,6 +230,8 @@ class Fetch:
         if context.meter is not None:
             self._bytes_max = min(self._bytes_max, context.meter.bytes_max)
         self._waits_on: list[Replica] = []
+        self._places = 0
+        """How many places it takes in the room for waiting fetches."""
         self._deadline: Timer | None = None
         self._pause: Timer | None = None
         self._has_news = False
@@ -454,6 +458,11 @@ class Fetch:
         endpoints = (endpoint_of(self._host, leader, self._context.listener) for leader in leaders)
         response.node_endpoints = [NodeEndpoint(*endpoint) for endpoint in endpoints if endpoint is not None]
 
+    def finds_room(self) -> bool:
+        """Whether it may wait, for which it then has room until it stops waiting."""
+        self._places = self._host.fetch_room.take(self._context.client.connection, len(self._partitions))
+        return self._places > 0
+
     def wait(self, deadline: float) -> None:
         for wanted in self._partitions:
             replica = self._host.replicas.find(*wanted.key)
@@ -495,6 +504,9 @@ class Fetch:
 
     def _stop_waiting(self) -> None:
         self.done = True
+        if self._places:
+            self._host.fetch_room.give_back(self._context.client.connection, self._places)
+            self._places = 0
         for replica in self._waits_on:
             replica.waiting_fetches.pop(self, None)
         self._waits_on.clear()

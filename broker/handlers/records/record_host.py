@@ -22,6 +22,7 @@ from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.wall_clock import WallClock
 
+from .fetch_room import FetchRoom
 from .fetch_sessions import FetchSessions
 from .refused_batches import RefusedBatches
 from .refused_producers import RefusedProducers
@@ -118,6 +119,10 @@ class FetchHost(LeadingHost, LeaderHintHost, Protocol):
     @property
     def fetch_sessions(self) -> FetchSessions:
         """The incremental fetch sessions of this SPU's clients."""
+
+    @property
+    def fetch_room(self) -> FetchRoom:
+        """The room for fetches that wait for records."""
 
     @property
     def isolation(self) -> Isolation:

@@ -12,6 +12,7 @@ from spus import RunningSpu, batch, led_elsewhere, newest, running_spu
 from transacting import write_data, write_marker
 
 from tailrace.broker.handlers.records.fetch import READ_COMMITTED, Fetch, Reading
+from tailrace.broker.handlers.records.fetch_room import FETCH_PLACES, PLACE_BYTES
 from tailrace.broker.handlers.records.fetch_sessions import FetchedPartition
 from tailrace.cluster.configs.broker_config_table import LEADER_SELECTOR
 from tailrace.cluster.specs import NO_LEADER, SpuSpec
@@ -300,6 +301,30 @@ async def test_a_client_that_disconnects_leaves_no_waiting_fetch_behind(autojump
         client.connection.close()
         await trio.testing.wait_all_tasks_blocked()
         assert not replica.waiting_fetches
+
+
+async def test_a_fetch_for_which_there_is_no_room_does_not_wait(autojump_clock: trio.testing.MockClock) -> None:
+    async with running_spu(broker={"queued.max.request.bytes": str(1000 * PLACE_BYTES)}) as running:
+        greedy, modest = await running.client(), await running.client()
+        await running.create("t", 200)
+        many = fetch(*(wanted(partition=number) for number in range(200)), wait_ms=600_000)
+        await greedy.send(greedy.encode(ApiKey.FETCH, BY_NAME, many) + greedy.encode(ApiKey.FETCH, BY_NAME, many))
+        await trio.testing.wait_all_tasks_blocked()
+        room = running.spu.fetch_room
+        assert room.taken == 2 * (200 + FETCH_PLACES)
+        started = trio.current_time()
+        assert offsets(await ask(modest, many)) == []
+        assert trio.current_time() == started
+        await produce(modest, batch(b"a"))
+        for _ in range(2):
+            assert offsets(await greedy.response()) == [0]
+        assert room.taken == 0
+        await modest.send(modest.encode(ApiKey.FETCH, BY_NAME, fetch(wanted(1), wait_ms=600_000)))
+        await trio.testing.wait_all_tasks_blocked()
+        assert room.taken == 1 + FETCH_PLACES
+        modest.connection.close()
+        await trio.testing.wait_all_tasks_blocked()
+        assert room.taken == 0
 
 
 async def test_a_waiting_fetch_learns_that_its_topic_was_deleted(autojump_clock: object) -> None:
