@@ -343,6 +343,11 @@ class ClientConnection:
         """When the client last sent something; infinity unless the connection only waits for the client."""
         return self.last_active if self._only_reads else math.inf
 
+    @property
+    def arrived_bytes(self) -> int:
+        """How much of the request has arrived that is incomplete."""
+        return self._inbox.held_bytes
+
     def close(self, reason: str) -> None:
         """Ends `run` at once, or as soon as rare work that has begun is complete. Safe to call from anywhere."""
         if self._closing is None:

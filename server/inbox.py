@@ -74,6 +74,11 @@ class Inbox:
         return self._position == self._end
 
     @property
+    def held_bytes(self) -> int:
+        """The number of unread bytes."""
+        return self._end - self._position
+
+    @property
     def has_request(self) -> bool:
         """Whether `next_request` would return a request."""
         held = self._end - self._position

@@ -1,18 +1,23 @@
-"""Bounds the memory of arriving requests over all connections, and closes those that stall while others wait.
+"""Bounds the memory of arriving requests over all connections, and closes slow ones while others wait.
 
 A connection reserves the size of the whole request before it reads on, so that it can always finish the request. The
 last reservation may exceed the limit by one request. Small requests never wait because they fit in the shared buffer.
 
-A client can announce a large request at no cost and then send nothing. While others wait for memory, a connection whose
-client has sent nothing for a while is therefore closed.
+A client can announce a large request at no cost and then send nothing, or a byte now and then. While others wait for
+memory, a connection is therefore closed if its client has sent nothing for a while, or sends so slowly that the whole
+request would take too long.
 """
 
 from typing import Protocol
 
 import trio
+from msgspec import Struct
 
 SMALL_BYTES = 64 * 1024
 STALLED_SECONDS_MAX = 10
+"""How long others wait before connections are judged, and how long one that is judged has had at least."""
+REQUEST_SECONDS_MAX = 60
+"""How long a whole request may take at the average speed of its client, if others wait for its memory."""
 
 
 class Holder(Protocol):
@@ -22,8 +27,22 @@ class Holder(Protocol):
     def stalled_since(self) -> float:
         """When the client last sent something; infinity unless the connection only waits for the client."""
 
+    @property
+    def arrived_bytes(self) -> int:
+        """How much of the request has arrived."""
+
     def close(self, reason: str) -> None:
         """Closes the connection, which releases its memory."""
+
+
+class _Reservation(Struct):
+    """The memory that one connection has reserved for a request."""
+
+    count: int
+    since: float
+    """When the request began to arrive."""
+    arrived: int
+    """How much of it had arrived when this was last looked at."""
 
 
 class RequestMemory:
@@ -31,7 +50,7 @@ class RequestMemory:
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
-        self._reserved: dict[Holder, int] = {}
+        self._reserved: dict[Holder, _Reservation] = {}
         self._freed = trio.Event()
         self.reserved_bytes = 0
 
@@ -41,12 +60,17 @@ class RequestMemory:
             with trio.move_on_after(STALLED_SECONDS_MAX) as waiting:
                 await self._freed.wait()
             if waiting.cancelled_caught:
-                self._close_stalled()
+                self._close_slow()
 
-    def _close_stalled(self) -> None:
-        since = trio.current_time() - STALLED_SECONDS_MAX
-        for holder in [holder for holder in self._reserved if holder.stalled_since <= since]:
-            holder.close("the rest of a request did not arrive in time, and other clients wait for its memory")
+    def _close_slow(self) -> None:
+        now = trio.current_time()
+        for holder, reservation in list(self._reserved.items()):
+            seconds = now - reservation.since
+            if holder.stalled_since > now or seconds < STALLED_SECONDS_MAX:
+                continue  # it does not wait for the client, or has only begun
+            is_silent = now - holder.stalled_since >= STALLED_SECONDS_MAX
+            if is_silent or holder.arrived_bytes * REQUEST_SECONDS_MAX < reservation.count * seconds:
+                holder.close("the rest of a request did not arrive in time, and other clients wait for its memory")
 
     def has_reserved(self, owner: Holder, count: int) -> bool:
         """Sets the owner's reservation to `count` bytes if that is possible without waiting; returns whether it was."""
@@ -54,20 +78,25 @@ class RequestMemory:
             if owner in self._reserved:
                 self.release(owner)
             return True
-        held = self._reserved.get(owner, 0)
+        reservation = self._reserved.get(owner)
+        held = 0 if reservation is None else reservation.count
         if count > held and self.reserved_bytes - held >= self._limit_bytes:
             return False
         self.reserved_bytes += count - held
-        self._reserved[owner] = count
+        arrived = owner.arrived_bytes
+        if reservation is None or count != held or arrived < reservation.arrived:  # another request
+            self._reserved[owner] = _Reservation(count, trio.current_time(), arrived)
+        else:
+            reservation.arrived = arrived
         if count < held:
             self._wake()
         return True
 
     def release(self, owner: Holder) -> None:
         """Releases the owner's reservation, if it has one."""
-        freed = self._reserved.pop(owner, 0)
-        if freed:
-            self.reserved_bytes -= freed
+        freed = self._reserved.pop(owner, None)
+        if freed is not None:
+            self.reserved_bytes -= freed.count
             self._wake()
 
     def _wake(self) -> None:

@@ -8,7 +8,7 @@ import trio
 import trio.testing
 from msgspec import Struct
 
-from tailrace.server.request_memory import SMALL_BYTES, STALLED_SECONDS_MAX, RequestMemory
+from tailrace.server.request_memory import REQUEST_SECONDS_MAX, SMALL_BYTES, STALLED_SECONDS_MAX, RequestMemory
 
 pytestmark = pytest.mark.trio
 
@@ -19,6 +19,7 @@ LIMIT = 10 * LARGE
 class _Client(Struct, eq=False):
     memory: RequestMemory
     stalled_since: float = math.inf
+    arrived_bytes: int = 0
     reason: str = ""
 
     def close(self, reason: str) -> None:
@@ -141,13 +142,62 @@ async def test_a_stalled_client_is_closed_when_others_wait(autojump_clock: trio.
     assert memory.reserved_bytes == LIMIT
 
 
-async def test_a_slow_client_or_one_that_waits_for_us_stays(autojump_clock: trio.testing.MockClock) -> None:
+async def _waits(memory: RequestMemory, client: _Client, slow: _Client, bytes_per_second: float) -> float:
+    """Lets one client wait while another sends its request slowly. Returns how long the first one has waited."""
+    began = trio.current_time()
+
+    async def send() -> None:
+        while slow.arrived_bytes < LIMIT and not slow.reason:
+            await trio.sleep(1)
+            slow.arrived_bytes += int(bytes_per_second)
+            slow.stalled_since = trio.current_time()
+            assert slow.reason or memory.has_reserved(slow, LIMIT)
+        memory.release(slow)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(send)
+        await memory.reserve(client, LIMIT)
+        waited = trio.current_time() - began
+    return waited
+
+
+async def test_a_client_that_trickles_is_closed_when_others_wait(autojump_clock: trio.testing.MockClock) -> None:
+    memory, clients = _memory()
+    await memory.reserve(clients["first"], LIMIT)
+    waited = await _waits(memory, clients["second"], clients["first"], 1)
+    assert "did not arrive in time" in clients["first"].reason
+    assert waited == STALLED_SECONDS_MAX
+
+
+async def test_a_client_that_sends_fast_enough_may_go_on(autojump_clock: trio.testing.MockClock) -> None:
+    memory, clients = _memory()
+    await memory.reserve(clients["first"], LIMIT)
+    waited = await _waits(memory, clients["second"], clients["first"], LIMIT / (REQUEST_SECONDS_MAX - 15))
+    assert not clients["first"].reason
+    assert STALLED_SECONDS_MAX < waited < REQUEST_SECONDS_MAX
+
+
+async def test_each_request_of_a_client_has_its_own_time(autojump_clock: trio.testing.MockClock) -> None:
+    memory, clients = _memory()
+    first = clients["first"]
+    await memory.reserve(first, LIMIT)
+    await trio.sleep(3600)
+    first.arrived_bytes = LIMIT - 1
+    assert memory.has_reserved(first, LIMIT)
+    first.arrived_bytes = 10  # the next one, of the same size
+    assert memory.has_reserved(first, LIMIT)
+    await _waits(memory, clients["second"], first, LIMIT / (REQUEST_SECONDS_MAX - 15))
+    assert not first.reason
+
+
+async def test_a_client_that_goes_on_or_one_that_waits_for_us_stays(autojump_clock: trio.testing.MockClock) -> None:
     memory, clients = _memory()
     await memory.reserve(clients["first"], LIMIT - 1)
     await memory.reserve(clients["second"], LIMIT)
     async with _waiting_for(memory, clients["third"], LARGE) as reserved:
         for _ in range(20):
             clients["first"].stalled_since = trio.current_time()
+            clients["first"].arrived_bytes += LIMIT // 10
             await trio.sleep(STALLED_SECONDS_MAX / 2)
         assert not reserved.is_set()
     assert not clients["first"].reason and not clients["second"].reason
