@@ -339,6 +339,11 @@ class ClientConnection:
         return self._closing is not None
 
     @property
+    def is_newcomer(self) -> bool:
+        """Whether the client has not logged in yet, or has not sent a request on a listener without logins."""
+        return self._busy_until == math.inf if self._login is None else not self._login.has_logged_in
+
+    @property
     def stalled_since(self) -> float:
         """When the client last sent something; infinity unless the connection only waits for the client."""
         return self.last_active if self._only_reads else math.inf
@@ -444,7 +449,8 @@ class ClientConnection:
             self._only_reads = True
             await self._connection.wait_readable()
             self._only_reads = False
-        await self._crowd.enter(is_new=self._busy_until == math.inf)
+        is_new = self._busy_until == math.inf
+        await self._crowd.enter(is_new=is_new)
         try:
             began = self._now()
             self._turn_ends = began + BUSY_TURN_SECONDS_MAX
@@ -454,9 +460,11 @@ class ClientConnection:
                 finally:
                     self._dispatcher.end_turn()
             now = self._now()
-            if self._inbox.has_request or now - began >= self._crowd.busy_seconds:
+            if is_new and not self._handled:
+                pass  # its first request is incomplete, and nothing is known of it yet
+            elif self._inbox.has_request or now - began >= self._crowd.busy_seconds:
                 self._busy_until = now + BUSY_STAYS_SECONDS
-            elif self._busy_until == math.inf:
+            elif is_new:
                 self._busy_until = now  # the first turn was short
         finally:
             self._turn_ends = None

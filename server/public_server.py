@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from .encryption.handshakes import Handshakes
     from .encryption.server_tls import ServerTls
 
+NEWCOMER_SECONDS = 5
+"""How long a client has to send its first request, or to log in, before it may have to make room for others."""
+ROOM_SECONDS_MAX = 1
+"""How long a client waits for the room of one that is being closed."""
 IDLE_RECHECK_SECONDS = 10
 DRAIN_SECONDS_MAX = 1
 """How long clients have to read their last responses and close when the server stops."""
@@ -95,6 +99,8 @@ class PublicServer:
         self._handshakes: Handshakes | None = None
         """The handshakes in progress; None until the first client of an encrypted listener comes."""
         self._connections: set[ClientConnection] = set()
+        self._newcomers: dict[ClientConnection, float] = {}
+        """When clients were accepted of whom no request is known yet, the oldest first. Others may be among them."""
         self._numbers = itertools.count(1)
         self._per_address: Counter[str] = Counter()
         self._count_all = 0
@@ -130,7 +136,11 @@ class PublicServer:
                 self._quotas.metrics.throttled_connections += 1
                 self._hold(connection, refusal_ms, nursery)
                 continue
-            reason = self._full(connection.remote.host)
+            try:
+                reason = await self._refusal(connection.remote.host)
+            except BaseException:
+                connection.close()
+                raise
             if reason is not None:
                 self._metrics.refused_connections += 1
                 self._logger.warning("connection_refused", client=str(connection.remote), reason=reason)
@@ -211,16 +221,49 @@ class PublicServer:
             client.finish()
         with trio.move_on_after(DRAIN_SECONDS_MAX):
             while self._connections:
-                self._client_left = trio.Event()
                 await self._client_left.wait()
 
-    def _full(self, host: str) -> str | None:
-        """Why no further connection from this host is accepted; None if there is room."""
+    async def _refusal(self, host: str) -> str | None:
+        """Returns why no further connection from this host is accepted; None if there is room.
+
+        If the server is full, the oldest client that has not sent a request or not logged in makes room. Otherwise,
+        connections that cost nothing to keep open would lock out everybody else.
+        """
+        reason = self._full_for_address(host) or self._full()
+        if reason is not None and self._full_for_address(host) is None and self._close_newcomer():
+            with trio.move_on_after(ROOM_SECONDS_MAX):
+                while self._full() is not None:
+                    await self._client_left.wait()
+            reason = self._full_for_address(host) or self._full()
+        return reason
+
+    def _close_newcomer(self) -> bool:
+        """Closes the oldest client without a request or a login, if it has had time for that. Returns whether there
+        was one."""
+        while self._newcomers:
+            client, accepted_at = next(iter(self._newcomers.items()))
+            is_newcomer = client.is_newcomer and not client.is_closing
+            if is_newcomer and trio.current_time() - accepted_at < NEWCOMER_SECONDS:
+                return False
+            del self._newcomers[client]
+            if is_newcomer:
+                self._metrics.idle_closed_connections += 1
+                client.close("it has sent no request or has not logged in, and another client needs its place")
+                return True
+        return False
+
+    def _full(self) -> str | None:
+        """Why no further connection is accepted from anywhere; None if there is room."""
         settings = self._configs.settings
         if self._count_all >= settings.connections_max:
             return f"max.connections is {settings.connections_max}"
         if self._count_all >= self._clients_max:
             return f"the limit of open files of this process allows {self._clients_max} clients"
+        return None
+
+    def _full_for_address(self, host: str) -> str | None:
+        """Why no further connection from this host is accepted; None if there is room."""
+        settings = self._configs.settings
         own = settings.connections_of_addresses_max
         if own and (most := own.get(canonical_address(host) or host)) is not None:
             if self._per_address[host] >= most:
@@ -235,6 +278,9 @@ class PublicServer:
         self._per_address[host] += change
         if not self._per_address[host]:
             del self._per_address[host]
+        if change < 0:
+            self._client_left.set()
+            self._client_left = trio.Event()
 
     def _admit(
         self, connection: Connection, listener: ConnectedListener, security: ListenerSecurity, principal: Principal
@@ -275,11 +321,13 @@ class PublicServer:
         return client
 
     async def _run_client(self, client: ClientConnection, host: str) -> None:
+        if host != _SERVERS:
+            self._newcomers[client] = trio.current_time()
         try:
             await client.run()
         finally:
+            self._newcomers.pop(client, None)
             self._connections.discard(client)
-            self._client_left.set()
             self._count(host, -1)
             self._metrics.open_connections -= 1
 

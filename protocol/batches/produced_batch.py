@@ -41,6 +41,10 @@ _LENGTH_MIN = 14
 _REFUSED_NAMED_MAX = 1000
 _DECOMPRESSED_RATIO_MAX = 32
 _DECOMPRESSED_BYTES_MIN = 16 * 2**20
+_RECORD_BYTES_MIN = 7
+"""The size of the smallest record: without time, key, value and headers."""
+_RECORDS_EXPECTED = 100_000
+"""How many records any batch may have, even if batches of the topic are small."""
 
 
 class RecordsRefusedError(KafkaError):
@@ -84,6 +88,14 @@ class ProduceRules(Struct, frozen=True):
         is an attack."""
         return min(max(_DECOMPRESSED_RATIO_MAX * self.batch_bytes_max, _DECOMPRESSED_BYTES_MIN), DECOMPRESSED_BYTES_MAX)
 
+    @property
+    def records_max(self) -> int:
+        """How many records a compressed batch may have: as many as have room without compression.
+
+        Each record is checked, so that a few kilobytes that become millions of tiny records would hold up all others.
+        """
+        return max(_RECORDS_EXPECTED, self.batch_bytes_max // _RECORD_BYTES_MIN)
+
 
 def admit(records: Buffer | None, rules: ProduceRules, *, api_version: int, now_ms: int) -> tuple[Buffer, BatchHeader]:
     """Returns the one batch that was sent, ready to be stamped with its offset and append time, and its header.
@@ -121,6 +133,8 @@ def admit(records: Buffer | None, rules: ProduceRules, *, api_version: int, now_
 
     body: Buffer = batch[HEADER_SIZE:]
     if kind and rules.must_open:
+        if count > _RECORDS_EXPECTED:
+            _check_count(count, rules)
         body = _decompress(kind, body, rules)
     if not kind or rules.must_open:
         if not check_records(body, count) and rules.needs_keys:
@@ -264,3 +278,14 @@ def _too_large(size: int, rules: ProduceRules) -> KafkaError:
         ErrorCode.MESSAGE_TOO_LARGE,
         f"the batch has {size} bytes; at most {rules.batch_bytes_max} are allowed: see max.message.bytes",
     )
+
+
+def _check_count(count: int, rules: ProduceRules) -> None:
+    """Raises KafkaError if a compressed batch cannot have so many records, or must not."""
+    if count * _RECORD_BYTES_MIN > rules.decompressed_bytes_max:
+        raise _invalid(f"the batch cannot have {count} records")
+    if count > rules.records_max:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,  # Java's producers divide the batch then, and send it again
+            f"the batch has {count} records; at most {rules.records_max} are allowed: see max.message.bytes",
+        )

@@ -30,7 +30,7 @@ from tailrace.security.settings.setting_texts import SettingTexts
 from tailrace.server import public_server
 from tailrace.server.client_connection import FOREIGN_SECONDS_MAX, Route
 from tailrace.server.foreign_clients import LOG_INTERVAL_SECONDS
-from tailrace.server.public_server import PublicServer
+from tailrace.server.public_server import NEWCOMER_SECONDS, PublicServer
 from tailrace.server.request_context import RequestContext
 from tailrace.server.security import OPEN, ListenerSecurity, ServerSecurity
 from tailrace.server.server_metrics import ServerMetrics
@@ -210,6 +210,44 @@ async def test_a_burst_of_clients_does_not_exceed_the_limit() -> None:
         assert serving.metrics.open_connections == 2
         assert serving.metrics.refused_connections == 8
         await _ask(clients[0])
+
+
+@pytest.mark.parametrize("beginning", [b"", b"\0\0\0\x40\0"], ids=["nothing", "a part of a request"])
+async def test_a_full_server_closes_a_client_that_has_sent_no_request(
+    autojump_clock: trio.testing.MockClock, beginning: bytes
+) -> None:
+    async with _serving({"max.connections": "3"}) as serving:
+        known, silent, newer = await serving.client(), await serving.client(), await serving.client()
+        await _ask(known)
+        await silent.send(beginning)
+        await trio.sleep(NEWCOMER_SECONDS)
+        newest = await serving.client()
+        assert await silent.at_end()
+        await _ask(newest)
+        assert serving.metrics.refused_connections == 0
+        assert serving.metrics.idle_closed_connections == 1
+        await _ask(newer)  # the others have kept their places
+        await _ask(known)
+        refused = await serving.client()
+        assert await refused.at_end(), "every client has sent a request"
+        assert serving.metrics.refused_connections == 1
+        assert serving.metrics.open_connections == 3
+
+
+async def test_a_client_that_has_only_just_connected_keeps_its_place(autojump_clock: trio.testing.MockClock) -> None:
+    async with _serving({"max.connections": "1"}) as serving:
+        first = await serving.client()
+        await trio.sleep(NEWCOMER_SECONDS - 0.1)
+        assert await (await serving.client()).at_end()
+        await _ask(first)
+
+
+async def test_nobody_makes_room_for_an_address_with_too_many_clients(autojump_clock: trio.testing.MockClock) -> None:
+    async with _serving({"max.connections": "1", "max.connections.per.ip": "1"}) as serving:
+        first = await serving.client()
+        await trio.sleep(2 * NEWCOMER_SECONDS)
+        assert await (await serving.client()).at_end()
+        await _ask(first)
 
 
 async def test_an_idle_connection_is_closed_and_a_busy_one_is_not(autojump_clock: trio.testing.MockClock) -> None:

@@ -156,6 +156,26 @@ def test_a_decompression_bomb_is_too_large() -> None:
     assert refused(bomb, ProduceRules(100_000)) is ErrorCode.MESSAGE_TOO_LARGE
 
 
+def test_a_small_batch_may_not_become_millions_of_records() -> None:
+    """It is refused for its header alone: nothing is decompressed or checked."""
+    limit = 2**20 // 7
+    body = b"\x0e\0\0\0\1\1\0\0"
+    assert refused(with_body(body, limit + 1, compression=Compression.GZIP)) is ErrorCode.MESSAGE_TOO_LARGE
+    assert refused(with_body(body, limit, compression=Compression.GZIP)) is ErrorCode.INVALID_RECORD
+    small = ProduceRules(1000)
+    assert refused(with_body(body, 100_001, compression=Compression.GZIP), small) is ErrorCode.MESSAGE_TOO_LARGE
+    assert refused(with_body(body, 100_000, compression=Compression.GZIP), small) is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("size", [2**20, 2 * 2**20])
+def test_a_batch_may_have_as_many_records_as_have_room_without_compression(size: int) -> None:
+    records = [Record(number, NOW, None, None) for number in range(2**20 // 10)]
+    assert len(build_batch(records)) <= size
+    for compression in (Compression.NONE, Compression.ZSTD):
+        batch = build_batch(records, compression=compression)
+        assert admitted(batch, ProduceRules(size)) == batch
+
+
 def test_the_size_of_a_batch_is_limited() -> None:
     batch = good()
     assert admitted(batch, ProduceRules(len(batch))) == batch
