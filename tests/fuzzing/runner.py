@@ -172,9 +172,24 @@ def _read(target: Target, data: bytes, *, is_measured: bool) -> str | None:
             tracemalloc.stop()
     if time.perf_counter() - began > SECONDS_MAX:
         return f"it took {time.perf_counter() - began:.1f} s"
-    if is_measured and peak > CONSTANT_BYTES + target.bytes_per_byte_max * len(data):
+    bytes_max = CONSTANT_BYTES + target.bytes_per_byte_max * len(data)
+    # The table of a full cache may just have been replaced, so that only what happens twice counts.
+    if is_measured and peak > bytes_max and _peak_bytes(target, data) > bytes_max:
         return f"{len(data)} bytes needed {peak} bytes of memory"
     return outcome
+
+
+def _peak_bytes(target: Target, data: bytes) -> int:
+    """Reads an input once more, and returns how much memory that needs."""
+    tracemalloc.start()
+    try:
+        target.read(data)
+    except target.refusals:
+        pass
+    finally:
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    return peak
 
 
 def _fill_caches() -> None:

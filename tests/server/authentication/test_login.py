@@ -4,6 +4,8 @@ import pytest
 import trio
 from sasl_samples import ALICE, NOW_MS, PASSWORD, token
 from sasl_server import TOKEN_HMAC, TOKEN_ID, SaslClient, SaslServer, bearer, plain, scram
+from simulation.client import WireClient
+from simulation.network import connected_pair
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
@@ -416,3 +418,19 @@ async def test_a_listener_without_sasl_says_so(autojump_clock: MockClock) -> Non
         assert (await client.shake("PLAIN")).error_code == ErrorCode.ILLEGAL_SASL_STATE
         assert (await client.token(b"x")).error_code == ErrorCode.ILLEGAL_SASL_STATE
         assert (await client.metadata()).cluster_id is not None
+
+
+async def test_a_client_is_a_newcomer_until_it_has_logged_in(autojump_clock: MockClock) -> None:
+    """A full server closes newcomers first."""
+    server = SaslServer()
+    client_side, server_side = connected_pair()
+    connection = server.accept(server_side)
+    connection.begin_in_line()
+    client = SaslClient(WireClient(client_side))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(connection.run)
+        await client.versions()
+        assert connection.is_newcomer
+        await client.log_in(exchange_of("PLAIN"), "PLAIN")
+        assert not connection.is_newcomer
+        nursery.cancel_scope.cancel()
