@@ -202,6 +202,20 @@ def connections_that_stay(bootstrap: str, until: float) -> None:
             sock.close()
 
 
+def find_coordinator(bootstrap: str, name: str, *, of_transactions: bool = False) -> None:
+    """Asks for a coordinator until there is one. Before that, it would refuse everything at once."""
+    asked = request(FIND_COORDINATOR, 1, string(name) + bytes((of_transactions,)))
+    for _ in range(100):
+        with suppress(OSError, EOFError), connected(bootstrap) as sock:
+            sock.settimeout(10)
+            sock.sendall(asked)
+            (size,) = struct.unpack(">i", receive(sock, 4))
+            (error,) = struct.unpack_from(">h", receive(sock, size), 8)
+            if not error:
+                return
+        time.sleep(0.05)
+
+
 def fetch_sessions(bootstrap: str, until: float) -> None:
     """Begins a fetch session with many partitions by each request."""
     partitions = b"".join(struct.pack(">iiqqi", number, -1, 0, 0, 1 << 20) for number in range(200))
@@ -236,6 +250,7 @@ def groups(bootstrap: str, until: float) -> None:
         body = string(f"commits-{number}") + struct.pack(">i", -1) + string("") + struct.pack(">q", -1)
         return request(OFFSET_COMMIT, 2, body + struct.pack(">i", 1) + string("attacked") + partition)
 
+    find_coordinator(bootstrap, "commits")
     repeat(bootstrap, until, commit)
 
 
@@ -247,11 +262,13 @@ def joined(group: str, instance: str | None = None, member: str = "") -> bytes:
 
 def members(bootstrap: str, until: float) -> None:
     """Asks for a member id in one group and in new ones, without ever joining."""
+    find_coordinator(bootstrap, "crowded")
     repeat(bootstrap, until, lambda number: joined("crowded" if number % 2 else f"joined-{number}"))
 
 
 def static_members(bootstrap: str, until: float) -> None:
     """Joins one group with a new static member by each request, without waiting."""
+    find_coordinator(bootstrap, "static")
     attacker = Attacker(bootstrap, until)
     number = 0
     while attacker.goes_on:
@@ -274,6 +291,7 @@ def consumer_members(bootstrap: str, until: float) -> None:
         head = struct.pack(">hhi", CONSUMER_GROUP_HEARTBEAT, 1, 1) + string("raw") + b"\0"
         return struct.pack(">i", len(head + body)) + head + body
 
+    find_coordinator(bootstrap, "crowded-consumers")
     repeat(bootstrap, until, heartbeat)
 
 
@@ -292,6 +310,7 @@ def producer_ids(bootstrap: str, until: float) -> None:
 
 def transactional_ids(bootstrap: str, until: float) -> None:
     """Initialises a new transactional id with each request."""
+    find_coordinator(bootstrap, "attacked", of_transactions=True)
     repeat(
         bootstrap,
         until,
