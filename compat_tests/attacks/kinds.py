@@ -385,12 +385,13 @@ def decompression_bomb(bootstrap: str, until: float) -> None:
 
 
 def bomb_of_records(bootstrap: str, until: float) -> None:
-    """Produces a small batch of millions of valid records whose lengths vary."""
+    """Produces a small batch of as many valid records as a batch may have, whose lengths vary."""
     data = batch(squeezed_records(), RECORDS, compression=1)
     repeat(bootstrap, until, lambda number: request(PRODUCE, 3, produce_body("attacked", 0, data, acks=1)), 1)
 
 
-RECORDS = 1_500_000
+RECORDS = 149_000
+"""As many as fit into a batch of the default `max.message.bytes` without compression."""
 
 
 def squeezed_records() -> bytes:

@@ -3,12 +3,13 @@
 Each attack runs for a moment, as a program of its own. `bench/hostile` measures how fast others are served meanwhile.
 """
 
+import gzip
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from attacks.kinds import batch
+from attacks.kinds import RECORDS, batch
 from brokers import private_broker
 from raw import METADATA, PRODUCE, connect, metadata_request, produce_body, produce_result
 
@@ -16,6 +17,7 @@ SECONDS = 0.7
 RESIDENT_MB_MAX = 256
 """More than an idle broker and all the memory that these attacks may take."""
 RECORD = bytes.fromhex("0e00000001027800")
+MESSAGE_TOO_LARGE, INVALID_RECORD = 10, 87
 KINDS = (
     "slow_loris",
     "unread_responses",
@@ -61,6 +63,14 @@ def test_a_request_with_more_tagged_fields_or_elements_than_allowed_is_refused(b
         with connect(broker.bootstrap) as connection:
             connection.send(_framed(METADATA, 3, body))
             assert connection.is_closed_by_broker()
+
+
+def test_a_small_batch_cannot_become_more_records_than_a_large_one_has(broker):
+    """Nothing is decompressed to find that out."""
+    with connect(broker.bootstrap) as connection:
+        for count, error in ((RECORDS, INVALID_RECORD), (10 * RECORDS, MESSAGE_TOO_LARGE)):
+            data = batch(gzip.compress(RECORD), count, compression=1)
+            assert produce_result(connection.call(PRODUCE, 3, produce_body("neighbour", 0, data, acks=1)))[0] == error
 
 
 def _framed(key, version, body):

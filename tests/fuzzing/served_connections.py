@@ -32,8 +32,6 @@ _ROUTES: dict[tuple[int, int], ResolvedRoute] = {}
 _BUFFERS = ReceiveBuffers(_BUFFER_BYTES)
 
 
-
-
 class _Server:
     """Answers every request that can be decoded."""
 

@@ -157,8 +157,7 @@ async def _waits(memory: RequestMemory, client: _Client, slow: _Client, bytes_pe
     async with trio.open_nursery() as nursery:
         nursery.start_soon(send)
         await memory.reserve(client, LIMIT)
-        waited = trio.current_time() - began
-    return waited
+        return trio.current_time() - began
 
 
 async def test_a_client_that_trickles_is_closed_when_others_wait(autojump_clock: trio.testing.MockClock) -> None:
