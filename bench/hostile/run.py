@@ -137,9 +137,8 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only attacks whose names contain this")
     parser.add_argument("--seconds", type=float, default=8)
     options = parser.parse_args()
-    print(
-        "| Attack | p50 alone, ms | p99 alone | p50 beside | p99 beside | largest | broker ran | p99 | MB before | most | after |"
-    )
+    beside = "p50 beside | p99 beside | largest | broker ran"
+    print(f"| Attack | p50 alone, ms | p99 alone | {beside} | p99 | MB before | most | after |")
     print("|---|---|---|---|---|---|---|---|---|---|---|")
     for kind in ATTACKS:
         if options.only in kind:

@@ -14,7 +14,8 @@ from brokers import private_broker
 from raw import METADATA, PRODUCE, connect, metadata_request, produce_body, produce_result
 
 SECONDS = 0.7
-RESIDENT_MB_MAX = 256
+BOUNDS = {"max.connections": "2000", "queued.max.request.bytes": str(32 << 20)}
+RESIDENT_MB_MAX = 192
 """More than an idle broker and all the memory that these attacks may take."""
 RECORD = bytes.fromhex("0e00000001027800")
 MESSAGE_TOO_LARGE, INVALID_RECORD = 10, 87
@@ -34,7 +35,7 @@ KINDS = (
 def broker(request, tmp_path_factory):
     if request.config.getoption("--broker") == "apache-kafka":
         pytest.skip("the bounds are ours")
-    with private_broker(request, tmp_path_factory.mktemp("hostile"), {"max.connections": "2000"}) as broker:
+    with private_broker(request, tmp_path_factory.mktemp("hostile"), BOUNDS) as broker:
         _produce_until_it_works(broker.bootstrap)
         yield broker
         assert broker.stop() == 0
