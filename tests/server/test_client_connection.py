@@ -42,7 +42,7 @@ from tailrace.server.fairness.large_requests import ELEMENTS_AT_ONCE, ELEMENTS_E
 from tailrace.server.foreign_clients import ForeignClients
 from tailrace.server.inbox import Inbox, ReceiveBuffers
 from tailrace.server.request_context import EncodedBody, Reply, RequestContext
-from tailrace.server.request_memory import RequestMemory
+from tailrace.server.request_memory import STALLED_SECONDS_MAX, RequestMemory
 from tailrace.server.response_memory import HELD_BYTES_MAX, ResponseMemory
 from tailrace.server.server_metrics import ServerMetrics
 from tailrace.server.throttling.server_quotas import ServerQuotas
@@ -118,12 +118,14 @@ async def _served(
     quotas: ServerQuotas | None = None,
     crowd: Crowd | None = None,
     responses: ResponseMemory | None = None,
+    memory: RequestMemory | None = None,
+    seconds_max: float = 10,
 ) -> AsyncIterator[_Served]:
     client_side, server_side = connected_pair(buffer_bytes=buffer_bytes)
     if called_by is not None:
         called_by.takes(server_side)
     metrics = ServerMetrics(API_TABLE)
-    memory = RequestMemory(10 * REQUEST_BYTES_MAX)
+    memory = memory or RequestMemory(10 * REQUEST_BYTES_MAX)
     connection = ClientConnection(
         server_side,
         ConnectedListener("PUBLIC", ("localhost", 9092)),
@@ -145,7 +147,7 @@ async def _served(
         await connection.run()
         ended.set()
 
-    with trio.fail_after(10):  # a test that hangs says where
+    with trio.fail_after(seconds_max):  # a test that hangs says where
         async with trio.open_nursery() as nursery:
             nursery.start_soon(run)
             await trio.testing.wait_all_tasks_blocked()
@@ -772,6 +774,28 @@ async def test_memory_for_a_large_request_is_free_as_soon_as_it_was_handled() ->
         await served.client.send(large[50_000:])
         assert (await served.client.response()).host == "k"
         assert served.memory.reserved_bytes == 0
+
+
+async def test_a_client_that_trickles_a_large_request_makes_room_for_another(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script, memory = _Script(), RequestMemory(1)  # room for one large request
+    begin = REQUEST_BYTES_MAX.to_bytes(4, "big") + bytes(10)
+    async with (
+        _served(script, memory=memory, seconds_max=60) as trickling,
+        _served(script, memory=memory, seconds_max=60) as other,
+    ):
+        began = trio.current_time()
+        for each in (trickling, other):
+            await each.client.send(begin)
+            await trio.testing.wait_all_tasks_blocked()
+        with pytest.raises(OSError):
+            while True:
+                await trio.sleep(1)
+                await trickling.client.send(b"\0")
+        assert STALLED_SECONDS_MAX <= trio.current_time() - began <= STALLED_SECONDS_MAX + 2
+        assert trickling.ended.is_set() and not other.ended.is_set()
+        assert memory.reserved_bytes == 4 + REQUEST_BYTES_MAX, "it is the turn of the other"
 
 
 async def test_traffic_is_counted() -> None:
