@@ -6,12 +6,14 @@ Each attack runs for a moment, as a program of its own. `bench/hostile` measures
 import gzip
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from attacks.kinds import RECORDS, batch
 from brokers import private_broker
-from raw import METADATA, PRODUCE, connect, metadata_request, produce_body, produce_result
+from raw import API_VERSIONS, METADATA, PRODUCE, connect, metadata_request, produce_body, produce_result
+from waiting import wait_until
 
 SECONDS = 0.7
 BOUNDS = {"max.connections": "2000", "queued.max.request.bytes": str(32 << 20)}
@@ -72,6 +74,28 @@ def test_a_small_batch_cannot_become_more_records_than_a_large_one_has(broker):
         for count, error in ((RECORDS, INVALID_RECORD), (10 * RECORDS, MESSAGE_TOO_LARGE)):
             data = batch(gzip.compress(RECORD), count, compression=1)
             assert produce_result(connection.call(PRODUCE, 3, produce_body("neighbour", 0, data, acks=1)))[0] == error
+
+
+def test_silent_connections_do_not_lock_out_others(request, tmp_path):
+    """A client that has sent no request for a few seconds makes room, and one that has sent requests does not."""
+    if request.config.getoption("--broker") == "apache-kafka":
+        pytest.skip("the bounds are ours")
+    with private_broker(request, tmp_path, {"max.connections": "3"}) as broker, ExitStack() as stack:
+        known, silent, another = (stack.enter_context(connect(broker.bootstrap)) for _ in range(3))
+        known.call(API_VERSIONS, 0, b"")
+        another.call(API_VERSIONS, 0, b"")
+        wait_until(lambda: _is_served(broker.bootstrap), 30, "a new client is served")
+        assert silent.is_closed_by_broker()
+        for each in (known, another):
+            each.call(API_VERSIONS, 0, b"")
+
+
+def _is_served(bootstrap):
+    try:
+        with connect(bootstrap) as connection:
+            return len(connection.call(API_VERSIONS, 0, b"")) > 0
+    except (OSError, EOFError, AssertionError):
+        return False
 
 
 def _framed(key, version, body):
