@@ -1,15 +1,17 @@
-"""A broker with logins: a listener for each of PLAINTEXT, SASL_PLAINTEXT and SASL_SSL, one user, and bearer tokens.
+"""A broker with a listener for each of PLAINTEXT, SASL_PLAINTEXT, SASL_SSL and SSL, one user, and bearer tokens.
 
-Apache Kafka runs the same tests: it gets the same users and settings, and users of PLAIN in its own way.
+Clients log in on the listeners with SASL. On the listener SSL, they have to show a certificate. The Streaming
+Controller expects SASL_SSL. `tailrace certificate` makes all certificates.
 """
 
 import base64
 import json
+import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import trustme
 from cluster import FREE_PORTS, READY_LINE, Server, tailrace
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
@@ -20,6 +22,14 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 LIFETIME_MS = 3000
 """How long a login lasts, so that every longer test has to repeat its login."""
 AUDIENCE = "tailrace"
+CERTIFICATE = "certificate"
+"""Stands for a client certificate where others name a mechanism of SASL."""
+WAYS = tuple(
+    [(protocol, mechanism) for protocol in ("SASL_PLAINTEXT", "SASL_SSL") for mechanism in MECHANISMS]
+    + [("SSL", CERTIFICATE)]
+)
+"""Every way in which a client proves who it is."""
+NO_SETTINGS: Mapping[str, str] = {}
 
 
 @dataclass
@@ -29,12 +39,21 @@ class SecuredBroker:
     open_address: str
     sasl_address: str
     tls_address: str
+    certificate_address: str
+    sc_address: str
     authority: Path
+    certificate: Path
+    """A PEM file with the private key and the certificate of the user."""
     token_path: Path
     metrics: str
 
     def address(self, protocol: str) -> str:
-        return self.tls_address if protocol == "SASL_SSL" else self.sasl_address
+        return {
+            "PLAINTEXT": self.open_address,
+            "SASL_PLAINTEXT": self.sasl_address,
+            "SASL_SSL": self.tls_address,
+            "SSL": self.certificate_address,
+        }[protocol]
 
     @property
     def token(self) -> str:
@@ -42,53 +61,72 @@ class SecuredBroker:
 
     def properties(self, protocol: str, mechanism: str, user: str = USER, password: str = PASSWORD) -> dict[str, str]:
         """Returns the settings of Java's clients and of `tailrace`."""
-        found = {"security.protocol": protocol, "sasl.mechanism": mechanism}
-        if mechanism == "OAUTHBEARER":
+        found = {"security.protocol": protocol}
+        if protocol.startswith("SASL"):
+            found["sasl.mechanism"] = mechanism
+        if mechanism == CERTIFICATE:
+            found |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self.certificate)}
+        elif mechanism == "OAUTHBEARER":
             found["sasl.oauthbearer.token.endpoint.url"] = self.token_path.as_uri()
         else:
             module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
             found["sasl.jaas.config"] = (
                 f'org.apache.kafka.common.security.{module} required username="{user}" password="{password}";'
             )
-        if protocol == "SASL_SSL":
+        if protocol.endswith("SSL"):
             found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.authority)}
         return found
 
 
 class SecuredTailrace:
-    """`tailrace up` with three listeners."""
+    """`tailrace up` with four listeners, and with other settings where a test needs them."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, other: Mapping[str, str] = NO_SETTINGS) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._server = Server(directory, "up", READY_LINE)
         self._directory = directory
+        self._other = other
 
     def start(self) -> SecuredBroker:
         directory = self._directory
-        authority = trustme.CA(key_type=trustme.KeyType.ECDSA)
-        certificate = authority.issue_cert("localhost", "127.0.0.1", key_type=trustme.KeyType.ECDSA)
-        authority.cert_pem.write_to_path(directory / "ca.pem")
-        certificate.private_key_and_cert_chain_pem.write_to_path(directory / "server.pem")
+        for more in ((), ("--user", USER)):
+            make = tailrace("certificate", "make", str(directory), *more)
+            subprocess.run(make, check=True, stdout=subprocess.DEVNULL, timeout=30)
         write_bearer_files(directory)
         metrics = f"127.0.0.1:{free_port()}"
         settings = {
-            "listener.security.protocol.map": "PUBLIC:PLAINTEXT,PUBLIC_1:SASL_PLAINTEXT,PUBLIC_2:SASL_SSL",
+            "listener.security.protocol.map": "PUBLIC:SASL_SSL,PUBLIC_1:SASL_PLAINTEXT,PUBLIC_2:SSL,PUBLIC_3:PLAINTEXT",
             "ssl.keystore.location": str(directory / "server.pem"),
+            "ssl.truststore.location": str(directory / "ca.pem"),
+            "listener.name.public_2.ssl.client.auth": "required",
+            "ssl.principal.mapping.rules": "RULE:^CN=([^,]+).*$/$1/,DEFAULT",
             "sasl.enabled.mechanisms": ",".join(MECHANISMS),
             "sasl.oauthbearer.jwks.endpoint.url": (directory / "keys.json").as_uri(),
             "sasl.oauthbearer.expected.audience": AUDIENCE,
             "connections.max.reauth.ms": str(LIFETIME_MS),
+            **self._other,
         }
-        listeners = [word for _ in range(3) for word in ("--public", "127.0.0.1:0")]
+        listeners = [word for _ in range(4) for word in ("--public", "127.0.0.1:0")]
         given = [f"--set={name}={value}" for name, value in settings.items()]
         command = tailrace(
             "up", "--data", str(directory / "data"), *listeners, *FREE_PORTS, "--metrics", metrics, *given
         )
         ready = self._server.start(command)
-        open_address, sasl_address, tls_address = ready.group(1).split(",")
-        return SecuredBroker(
-            open_address, sasl_address, tls_address, directory / "ca.pem", directory / "token", metrics
+        tls_address, sasl_address, certificate_address, open_address = ready[1].split(",")
+        broker = SecuredBroker(
+            open_address,
+            sasl_address,
+            tls_address,
+            certificate_address,
+            ready[2],
+            directory / "ca.pem",
+            directory / f"{USER}.pem",
+            directory / "token",
+            metrics,
         )
+        create = tailrace("user", "create", USER, "--password-stdin", "--bootstrap", open_address)
+        subprocess.run(create, input=PASSWORD.encode(), check=True, timeout=30)
+        return broker
 
     def stop(self) -> int:
         return self._server.stop()

@@ -1,11 +1,9 @@
 """The broker with logins that all tests of this folder share."""
 
-import subprocess
 from collections.abc import Iterator
 
 import pytest
-from cluster import tailrace
-from secured_broker import PASSWORD, USER, SecuredBroker, SecuredTailrace
+from secured_broker import PASSWORD, SecuredBroker, SecuredTailrace
 
 
 @pytest.fixture(scope="package")
@@ -14,11 +12,8 @@ def secured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     if request.config.getoption("--broker") != "tailrace":
         pytest.skip("Apache Kafka gets its users in another way")
     broker = SecuredTailrace(tmp_path_factory.mktemp("secured"))
-    running = broker.start()
     try:
-        create = tailrace("user", "create", USER, "--password-stdin", "--bootstrap", running.open_address)
-        subprocess.run(create, input=PASSWORD.encode(), check=True, timeout=30)
-        yield running
+        yield broker.start()
         assert PASSWORD not in broker.errors()
     finally:
         broker.stop()

@@ -1,4 +1,4 @@
-"""Java's producer logs in with every mechanism, and again while it sends."""
+"""Java's clients prove who they are in every way, and log in again while they send."""
 
 import subprocess
 from pathlib import Path
@@ -6,39 +6,48 @@ from pathlib import Path
 import clients
 from peer.apache_kafka import SHORT_LIVED, logging_option
 from peer.jars import class_path, java
-from secured_broker import LIFETIME_MS, MECHANISMS, SecuredBroker
+from secured_broker import CERTIFICATE, LIFETIME_MS, WAYS, SecuredBroker
 from topics import topic_creator
+
+from .java_stores import java_stores
 
 PROGRAM = Path(clients.__path__[0], "Logins.java")
 ALLOWED = "-Dorg.apache.kafka.sasl.oauthbearer.allowed"
 HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
-SECONDS_MAX = 50
+SECONDS_MAX = 90
 
 
-def test_java_logs_in_with_every_mechanism(secured: SecuredBroker, tmp_path: Path) -> None:
+def test_java_proves_who_it_is_in_every_way(secured: SecuredBroker, tmp_path: Path) -> None:
     topic = topic_creator(secured.open_address, "java-logins")()
-    cases = [("SASL_PLAINTEXT", "SCRAM-SHA-256"), *(("SASL_SSL", mechanism) for mechanism in MECHANISMS)]
+    stranger = secured.properties("SSL", CERTIFICATE)
+    del stranger["ssl.keystore.location"], stranger["ssl.keystore.type"]
+    wrong = [secured.properties("SASL_SSL", mechanism, password="wrong") for mechanism in ("PLAIN", "SCRAM-SHA-512")]
+    cases = {
+        "sent": [*(_settings(secured, *way) for way in WAYS), java_stores(secured, tmp_path)],
+        "refused": [*wrong, stranger],
+    }
     expected = {}
-    for protocol, mechanism in cases:
-        path = tmp_path / f"{protocol}-{mechanism}"
-        expected[str(path)] = "sent"
-        settings = secured.properties(protocol, mechanism) | {"bootstrap.servers": secured.address(protocol)}
-        if mechanism == "OAUTHBEARER":
-            settings |= {
-                "sasl.login.callback.handler.class": HANDLER,
-                "sasl.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;",
-            }
-        _write(path, settings)
-    for mechanism in ("PLAIN", "SCRAM-SHA-512"):
-        path = tmp_path / f"wrong-{mechanism}"
-        expected[str(path)] = "refused"
-        settings = secured.properties("SASL_PLAINTEXT", mechanism, password="wrong-secret")
-        _write(path, settings | {"bootstrap.servers": secured.sasl_address})
+    for outcome, clients_of_java in cases.items():
+        for number, settings in enumerate(clients_of_java):
+            path = tmp_path / f"{outcome}-{number}"
+            address = secured.address(settings["security.protocol"])
+            _write(path, settings | {"bootstrap.servers": address})
+            expected[str(path)] = outcome
     urls = f"{ALLOWED}.urls={secured.token_path.as_uri()}", f"{ALLOWED}.files={secured.token_path}"
     jvm = (java(), *SHORT_LIVED, *urls, logging_option(), "-cp", class_path())
     command = [*jvm, str(PROGRAM), topic, str(LIFETIME_MS + 2000), *expected]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX)
     assert dict(line.split(" ", 1) for line in done.stdout.splitlines()) == expected, done.stderr
+
+
+def _settings(secured: SecuredBroker, protocol: str, mechanism: str) -> dict[str, str]:
+    settings = secured.properties(protocol, mechanism)
+    if mechanism == "OAUTHBEARER":
+        settings |= {
+            "sasl.login.callback.handler.class": HANDLER,
+            "sasl.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;",
+        }
+    return settings
 
 
 def _write(path: Path, settings: dict[str, str]) -> None:
