@@ -14,9 +14,12 @@ import sys
 import tarfile
 import tempfile
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Self
 
 from msgspec import Struct
+from secured_broker import SecuredBroker
 
 PROJECT = "kafka-python"
 BROKER_VERSION = "4.3"
@@ -25,6 +28,12 @@ BROKER_ID = 0
 """The broker id that one of the tests assumes when it places new partitions."""
 BROKER_SETTINGS = {"num.partitions": "4", "group.min.session.timeout.ms": "1000"}
 """The settings of the suite's own brokers, as far as tests depend on them."""
+SECURITY_SETTINGS = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+    "listener.name.public_2.ssl.client.auth": "requested",
+}
+"""The settings of the suite's own brokers with security. Its clients have no certificates."""
 FETCH_SECONDS_MAX = 300
 RUN_SECONDS_MAX = 100
 # The source distribution lacks the module that starts brokers. The tests only need its names.
@@ -34,6 +43,9 @@ class ExternalService:
         pass
 
     def stop(self):
+        pass
+
+    def dump_logs(self):
         pass
 
 
@@ -56,6 +68,31 @@ async def refresh_and_notice_new_topics(self, node_id):
 
 ClusterMetadata._do_refresh_metadata = refresh_and_notice_new_topics
 """
+# A test of security starts a broker with the protocol that it needs. It gets the listener of our broker that has this
+# protocol instead. The admin client lists topics for it, because Kafka's tool is not there.
+SECURED_LISTENERS = """
+import os
+
+from kafka import KafkaAdminClient
+from test.integration.fixtures import KafkaFixture
+
+
+class Listener(KafkaFixture):
+    def get_topic_names(self):
+        with KafkaAdminClient(**self._enrich_client_params({})) as admin:
+            return admin.list_topics()
+
+
+def instance(broker_id, transport="PLAINTEXT", sasl_mechanism=None, **others):
+    host, port = os.environ["LISTENER_" + transport].split(":")
+    protocol = {"transport": transport, "sasl_mechanism": sasl_mechanism}
+    listener = Listener(host, int(port), broker_id, partitions=4, external=True, **protocol)
+    listener.ssl_dir = os.environ["SSL_DIRECTORY"]
+    return listener
+
+
+KafkaFixture.instance = instance
+"""
 
 
 class Outcome(Struct, frozen=True):
@@ -69,15 +106,31 @@ class Outcome(Struct, frozen=True):
 class OwnSuite:
     """The unpacked suite, which can run any number of times."""
 
-    def __init__(self, directory: Path, bootstrap: str) -> None:
+    def __init__(self, directory: Path, environment: Mapping[str, str], configuration: str = NOTHING_FORGOTTEN) -> None:
         with tarfile.open(source_distribution()) as archive:
             archive.extractall(directory, filter="data")
         (self._root,) = directory.iterdir()
         # Without this file, Python would find its own package of that name first.
         (self._root / "test" / "__init__.py").touch()
         (self._root / "test" / "service.py").write_text(SERVICE)
-        (self._root / "conftest.py").write_text(NOTHING_FORGOTTEN)
-        self._bootstrap = bootstrap
+        (self._root / "conftest.py").write_text(configuration)
+        self._environment = environment
+
+    @classmethod
+    def unsecured(cls, directory: Path, bootstrap: str) -> Self:
+        """Returns the suite for a broker without security."""
+        return cls(directory, {"KAFKA_URI": f"kafka://{bootstrap}"})
+
+    @classmethod
+    def secured(cls, directory: Path, broker: SecuredBroker) -> Self:
+        """Returns the suite for the tests of security."""
+        listeners = {
+            f"LISTENER_{protocol}": broker.address(protocol) for protocol in ("PLAINTEXT", "SASL_PLAINTEXT", "SSL")
+        }
+        certificates = broker.authority.parent
+        shutil.copy(broker.authority, certificates / "ca-cert")
+        environment = {"SSL_DIRECTORY": str(certificates), **listeners}
+        return cls(directory, environment, NOTHING_FORGOTTEN + SECURED_LISTENERS)
 
     def collected(self) -> set[str]:
         """Returns all tests that need a broker, as `module::test`."""
@@ -95,9 +148,9 @@ class OwnSuite:
     def _pytest(self, *words: str) -> subprocess.CompletedProcess[str]:
         environment = os.environ | {
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # the tests start sooner
-            "KAFKA_URI": f"kafka://{self._bootstrap}",
             "KAFKA_VERSION": BROKER_VERSION,
             "KAFKA_ROOT": str(self._root),  # the suite looks for a broker to start, but does not use it
+            **self._environment,
         }
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "pytest_timeout", *words]
         return subprocess.run(

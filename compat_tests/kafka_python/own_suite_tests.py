@@ -60,16 +60,20 @@ NOT_SERVED_YET = {
 }
 """Tests that only Apache Kafka passes, with the reasons."""
 
+RUN_SECURED = (
+    "test_admin_integration.py::test_create_describe_delete_acls",
+    "test_sasl_integration.py::test_admin",
+    "test_sasl_integration.py::test_client",
+    "test_sasl_integration.py::test_produce_and_consume",
+    "test_ssl_integration.py::TestSSLConnection::test_legacy_kafka_client_ssl",
+    "test_ssl_integration.py::TestSSLConnection::test_ssl_handshake",
+)
+"""Tests that need logins, TLS or access rules."""
+
 LEFT_OUT = {
-    "test_admin_integration.py::test_create_describe_delete_acls": "security: needs an authorizer",
     "test_consumer_integration.py::test_kafka_consumer_offsets_for_time_old": "for brokers before 0.10.1",
-    "test_sasl_integration.py::test_admin": "security",
-    "test_sasl_integration.py::test_client": "security",
-    "test_sasl_integration.py::test_produce_and_consume": "security",
-    "test_ssl_integration.py::TestSSLConnection::test_legacy_kafka_client_ssl": "security",
-    "test_ssl_integration.py::TestSSLConnection::test_ssl_handshake": "security",
 }
-"""Tests that need no broker of ours: the suite skips them or starts its own broker."""
+"""Tests that the suite skips."""
 
 
 def run() -> list[str]:
