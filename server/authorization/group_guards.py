@@ -23,7 +23,8 @@ from tailrace.server.request_context import Reply, RequestContext
 from .access import Access
 from .authorization import Handle
 from .authorization_row import Check, Row
-from .common_guards import refused_as_a_whole, refused_with, with_allowed, with_refused
+from .common_guards import refused_as_a_whole, with_allowed, with_refused
+from .refused_requests import refused_with
 
 GROUP, TRANSACTION = 0, 1
 """The types of keys in FindCoordinator."""

@@ -8,7 +8,7 @@ from tailrace.server.request_context import Reply, RequestContext
 from .access import Access
 from .authorization import Handle
 from .authorization_row import Row
-from .common_guards import refused_with
+from .refused_requests import refused_with
 
 
 def create_token(row: Row, access: Access, handle: Handle, context: RequestContext, request: Any) -> Reply:
