@@ -29,6 +29,8 @@ WAYS = tuple(
     + [("SSL", CERTIFICATE)]
 )
 """Every way in which a client proves who it is."""
+JAVA = "org.apache.kafka.common.security"
+"""The package of Kafka's Java client that has its classes for logins."""
 NO_SETTINGS: Mapping[str, str] = {}
 
 
@@ -67,12 +69,14 @@ class SecuredBroker:
         if mechanism == CERTIFICATE:
             found |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self.certificate)}
         elif mechanism == "OAUTHBEARER":
-            found["sasl.oauthbearer.token.endpoint.url"] = self.token_path.as_uri()
+            found |= {
+                "sasl.oauthbearer.token.endpoint.url": self.token_path.as_uri(),
+                "sasl.login.callback.handler.class": f"{JAVA}.oauthbearer.OAuthBearerLoginCallbackHandler",
+                "sasl.jaas.config": f"{JAVA}.oauthbearer.OAuthBearerLoginModule required;",
+            }
         else:
             module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
-            found["sasl.jaas.config"] = (
-                f'org.apache.kafka.common.security.{module} required username="{user}" password="{password}";'
-            )
+            found["sasl.jaas.config"] = f'{JAVA}.{module} required username="{user}" password="{password}";'
         if protocol.endswith("SSL"):
             found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.authority)}
         return found

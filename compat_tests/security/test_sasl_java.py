@@ -4,16 +4,14 @@ import subprocess
 from pathlib import Path
 
 import clients
+from java_stores import java_stores
 from peer.apache_kafka import SHORT_LIVED, logging_option
 from peer.jars import class_path, java
 from secured_broker import CERTIFICATE, LIFETIME_MS, WAYS, SecuredBroker
 from topics import topic_creator
 
-from .java_stores import java_stores
-
 PROGRAM = Path(clients.__path__[0], "Logins.java")
 ALLOWED = "-Dorg.apache.kafka.sasl.oauthbearer.allowed"
-HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 SECONDS_MAX = 90
 
 
@@ -23,7 +21,7 @@ def test_java_proves_who_it_is_in_every_way(secured: SecuredBroker, tmp_path: Pa
     del stranger["ssl.keystore.location"], stranger["ssl.keystore.type"]
     wrong = [secured.properties("SASL_SSL", mechanism, password="wrong") for mechanism in ("PLAIN", "SCRAM-SHA-512")]
     cases = {
-        "sent": [*(_settings(secured, *way) for way in WAYS), java_stores(secured, tmp_path)],
+        "sent": [*(secured.properties(*way) for way in WAYS), java_stores(secured, tmp_path)],
         "refused": [*wrong, stranger],
     }
     expected = {}
@@ -38,16 +36,6 @@ def test_java_proves_who_it_is_in_every_way(secured: SecuredBroker, tmp_path: Pa
     command = [*jvm, str(PROGRAM), topic, str(LIFETIME_MS + 2000), *expected]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX)
     assert dict(line.split(" ", 1) for line in done.stdout.splitlines()) == expected, done.stderr
-
-
-def _settings(secured: SecuredBroker, protocol: str, mechanism: str) -> dict[str, str]:
-    settings = secured.properties(protocol, mechanism)
-    if mechanism == "OAUTHBEARER":
-        settings |= {
-            "sasl.login.callback.handler.class": HANDLER,
-            "sasl.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;",
-        }
-    return settings
 
 
 def _write(path: Path, settings: dict[str, str]) -> None:

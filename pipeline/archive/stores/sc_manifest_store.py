@@ -8,12 +8,12 @@ from typing import TypeVar
 
 import trio
 
+from tailrace.client.client_network import client_network
 from tailrace.client.sc_client import SC, ScClient
 from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.pipeline.archive.manifest.archive_manifest import Archive, Head, ManifestError, decode, encode
 from tailrace.pipeline.jobs.job_errors import JobError, ServerSilentError
 from tailrace.protocol.error_codes import ErrorCode
-from tailrace.runtime.network import Network, TcpNetwork
 from tailrace.runtime.settings import SettingsError, parse_address
 
 T = TypeVar("T")
@@ -22,14 +22,13 @@ T = TypeVar("T")
 class ScManifestStore:
     """The head of one archive."""
 
-    def __init__(self, archive: Archive, addresses: Sequence[str], network: Callable[[], Network] = TcpNetwork) -> None:
+    def __init__(self, archive: Archive, addresses: Sequence[str]) -> None:
         """`addresses`: the public addresses of the SC and its standbys. Raises JobError."""
         try:
             self._addresses = [parse_address(each, "--sc") for each in addresses]
         except SettingsError as error:
             raise JobError(str(error)) from None
         self._archive = archive
-        self._network = network
 
     def read(self) -> Head | None:
         """Returns the head; None before the first commit. Raises JobError and ManifestError."""
@@ -77,7 +76,7 @@ class ScManifestStore:
 
     def _asked(self, ask: Callable[[ScClient], Awaitable[T]]) -> T:
         async def with_client() -> T:
-            sc = ScClient(self._network(), self._addresses, SC)
+            sc = ScClient(client_network(), self._addresses, SC)
             try:
                 return await ask(sc)
             finally:

@@ -12,6 +12,7 @@ from tailrace.pipeline.archive.manifest.archive_manifest import Head, Link, Mani
 from tailrace.pipeline.archive.stores.sc_manifest_store import ScManifestStore
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.protocol.error_codes import ErrorCode
+from tailrace.runtime.settings import SettingsError
 
 STORE = ScManifestStore(ARCHIVE, [str(ADDRESS)])
 
@@ -92,3 +93,9 @@ def test_an_sc_that_is_not_there_is_one_sentence() -> None:
         ScManifestStore(ARCHIVE, ["127.0.0.1:1"]).read()
     with pytest.raises(JobError, match="--sc"):
         ScManifestStore(ARCHIVE, ["nowhere"])
+
+
+def test_the_client_logs_in_as_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TAILRACE_CLIENT_CONFIG", "/missing.properties")
+    with pytest.raises(SettingsError, match=r"^/missing.properties"):
+        STORE.read()
