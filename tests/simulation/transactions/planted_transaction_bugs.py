@@ -293,7 +293,9 @@ TRANSACTION_BUGS = (
     PlantedTransactionBug(
         sends_markers_before_the_decision_is_committed,
         ("stall_copies_transaction_coordinator",),
-        timeout_seconds=(0.4, 1.0),
+        has_processors=True,
+        second_protocol=0.0,
+        timeout_seconds=(0.3, 0.4),
         first_seed=30,
     ),
     PlantedTransactionBug(completes_before_all_markers_are_written, ("stall_markers",)),
