@@ -6,7 +6,7 @@ import pytest
 from simulation.triggers.planted_trigger_bugs import TRIGGER_BUGS, PlantedTriggerBug
 from simulation.triggers.trigger_run import simulate_triggers
 
-SEEDS_MAX = 10
+SEEDS_MAX = 40
 
 
 @pytest.mark.slow
