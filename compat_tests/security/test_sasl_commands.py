@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from cluster import tailrace
-from secured_broker import MECHANISMS, USER, SecuredBroker
+from secured_broker import CERTIFICATE, MECHANISMS, USER, SecuredBroker
 from topics import topic_creator
 
 
@@ -28,9 +28,10 @@ def run(*words: str, standard_input: str = "", **environment: str) -> subprocess
 
 
 @pytest.mark.parametrize(
-    ("protocol", "mechanism"), [("SASL_PLAINTEXT", "SCRAM-SHA-256"), *(("SASL_SSL", each) for each in MECHANISMS)]
+    ("protocol", "mechanism"),
+    [("SASL_PLAINTEXT", "SCRAM-SHA-256"), *(("SASL_SSL", each) for each in MECHANISMS), ("SSL", CERTIFICATE)],
 )
-def test_commands_log_in(secured: SecuredBroker, tmp_path: Path, protocol: str, mechanism: str) -> None:
+def test_commands_prove_who_they_are(secured: SecuredBroker, tmp_path: Path, protocol: str, mechanism: str) -> None:
     topic = topic_creator(secured.open_address, "commands")()
     config = write(tmp_path / "client.properties", secured.properties(protocol, mechanism))
     address = secured.address(protocol)

@@ -8,6 +8,7 @@ from java_stores import java_stores
 from peer.apache_kafka import SHORT_LIVED, logging_option
 from peer.jars import class_path, java
 from secured_broker import CERTIFICATE, LIFETIME_MS, WAYS, SecuredBroker
+from security_page import example
 from topics import topic_creator
 
 PROGRAM = Path(clients.__path__[0], "Logins.java")
@@ -31,6 +32,9 @@ def test_java_proves_who_it_is_in_every_way(secured: SecuredBroker, tmp_path: Pa
             address = secured.address(settings["security.protocol"])
             _write(path, settings | {"bootstrap.servers": address})
             expected[str(path)] = outcome
+    of_the_page = tmp_path / "page"
+    of_the_page.write_text(example("Java", secured, topic))
+    expected[str(of_the_page)] = "sent"
     urls = f"{ALLOWED}.urls={secured.token_path.as_uri()}", f"{ALLOWED}.files={secured.token_path}"
     jvm = (java(), *SHORT_LIVED, *urls, logging_option(), "-cp", class_path())
     command = [*jvm, str(PROGRAM), topic, str(LIFETIME_MS + 2000), *expected]

@@ -9,6 +9,7 @@ import pytest
 from java_stores import java_stores
 from pyspark.sql import SparkSession
 from secured_broker import CERTIFICATE, MECHANISMS, PASSWORD, SecuredBroker, SecuredTailrace
+from security_page import example
 from waiting import wait_until
 
 from tailrace.cli.main import main
@@ -57,6 +58,13 @@ def test_spark_writes_and_reads(
     found = spark_session.read.format("kafka").options(**chosen, subscribe=topic).load()
     values = [int(row.value) for row in found.selectExpr("CAST(value AS STRING)").collect()]
     assert sorted(values) == [*range(RECORDS)]
+
+
+def test_the_example_of_the_page_sends_a_record(secured: SecuredBroker, spark_session: SparkSession) -> None:
+    kafka = KafkaSide(secured.open_address)
+    topic = kafka.new_topic("page")
+    exec(compile(example("Spark", secured, topic), "page", "exec"), {"spark": spark_session})
+    assert [row.value for row in kafka.rows(topic)] == [b"from Spark"]
 
 
 def test_a_stream_copies_records_and_shows_its_lag(
