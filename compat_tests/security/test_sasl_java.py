@@ -22,7 +22,7 @@ def test_java_proves_who_it_is_in_every_way(secured: SecuredBroker, tmp_path: Pa
     del stranger["ssl.keystore.location"], stranger["ssl.keystore.type"]
     wrong = [secured.properties("SASL_SSL", mechanism, password="wrong") for mechanism in ("PLAIN", "SCRAM-SHA-512")]
     cases = {
-        "sent": [*(secured.properties(*way) for way in WAYS), java_stores(secured, tmp_path)],
+        "served": [*(secured.properties(*way) for way in WAYS), java_stores(secured, tmp_path)],
         "refused": [*wrong, stranger],
     }
     expected = {}
@@ -34,7 +34,7 @@ def test_java_proves_who_it_is_in_every_way(secured: SecuredBroker, tmp_path: Pa
             expected[str(path)] = outcome
     of_the_page = tmp_path / "page"
     of_the_page.write_text(example("Java", secured, topic))
-    expected[str(of_the_page)] = "sent"
+    expected[str(of_the_page)] = "served"
     urls = f"{ALLOWED}.urls={secured.token_path.as_uri()}", f"{ALLOWED}.files={secured.token_path}"
     jvm = (java(), *SHORT_LIVED, *urls, logging_option(), "-cp", class_path())
     command = [*jvm, str(PROGRAM), topic, str(LIFETIME_MS + 2000), *expected]
