@@ -240,3 +240,69 @@ ROWS = (
         copies=3,
     ),
 )
+
+
+def _over(way: str, name: str) -> tuple[Row, ...]:
+    """Returns the rows for records that are sent one way: over TLS, or over TLS after a login."""
+    return (
+        Row(
+            f"produce 1 KiB, 1 MB batches, {name}",
+            f"produce-big {way}",
+            "megabytes_per_second",
+            "MB/s",
+            must=1,
+            aim=1.5,
+        ),
+        Row("  the broker's CPU for it", f"produce-big {way}", "cpu_seconds", "s", False, must=1),
+        Row(f"consume 1 KiB, 1 MiB fetches, {name}", f"consume-1 {way}", "megabytes_per_second", "MB/s", must=1),
+        Row("  the broker's CPU for it", f"consume-1 {way}", "cpu_seconds", "s", False, must=1),
+        Row(f"produce 1 KiB, 16 KiB batches, {name}", f"produce-small {way}", "megabytes_per_second", "MB/s", must=1),
+        Row("  the broker's CPU for it", f"produce-small {way}", "cpu_seconds", "s", False, must=1),
+    )
+
+
+def _connections(way: str, name: str, must: float | None) -> tuple[Row, ...]:
+    return (
+        Row(f"short connections, {name}", f"logins {way}", "per_second", "1/s", must=must),
+        Row("  per second of the broker's CPU", f"logins {way}", "requests_per_cpu_second", "1/s", must=must),
+    )
+
+
+def _beside(client: str, name: str, must: float) -> tuple[Row, ...]:
+    """Returns the rows for a client, as multiples of the client on a broker without access rules and quotas."""
+    told = (
+        ("150 B requests pipelined", "pipelined", "requests_per_second"),
+        ("  per second of the broker's CPU", "pipelined", "requests_per_cpu_second"),
+        ("100 B per request, 5 in flight, acks=1", "produce-single", "records_per_second"),
+        ("produce 1 KiB, 16 KiB batches", "produce-small", "megabytes_per_second"),
+        ("consume 1 KiB, 1 MiB fetches", "consume-1", "megabytes_per_second"),
+    )
+    return tuple(
+        Row(
+            f"{name}: {work}" if work[0] != " " else work,
+            f"{case} {client}",
+            f"{figure} multiple",
+            "×",
+            goal=Of.OURS,
+            must=must,
+        )
+        for work, case, figure in told
+    )
+
+
+SECURITY_ROWS = (
+    *_over("plain", "not encrypted"),
+    *_over("tls", "TLS"),
+    *_over("scram-tls", "TLS and SCRAM"),
+    Row("latency acks=1 over TLS, p50", "latency tls", "p50_ms", "ms", False, must=1),
+    Row("latency acks=1 over TLS, p99", "latency tls", "p99_ms", "ms", False),
+    *_connections("plain", "not encrypted, no login", None),
+    *_connections("scram", "SCRAM", 1),
+    *_connections("tls", "TLS", 1),
+    *_connections("scram-tls", "TLS and SCRAM", 1),
+    Row("no authorizer: 150 B requests pipelined", "pipelined without", "requests_per_second", "req/s", goal=Of.OURS),
+    *_beside("super-user", "super user", 0.9),
+    *_beside("with-rules", "user with rules", 0.9),
+    *_beside("with-quota", "user with quotas", 0.5),
+)
+"""The rows of `make bench-security`."""

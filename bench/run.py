@@ -6,47 +6,32 @@ medians. The bench asserts nothing, because a shared machine is too noisy for th
 
 import argparse
 import contextlib
-import json
-import mmap
-import os
-import platform
 import shutil
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from datetime import date
 from pathlib import Path
 from typing import TypeVar
 
 import psutil
 from cluster import Broker, Tailrace
-from goals import NODE_WORK, OURS_ONLY, PARTITIONS, ROWS, TOPIC_PARTITIONS, Of, Row
+from goals import NODE_WORK, OURS_ONLY, PARTITIONS, ROWS
 from node_cluster import NodeCluster, Watcher
 from peer.apache_kafka import ApacheKafka
 from peer.apache_kafka_cluster import ApacheKafkaCluster
+from result_table import MARK, OURS, THEIRS, Figures, keep_table, machine, table
+from running_work import run_cases, run_work, wait_until_at_rest
 from spu_cluster import SeparateCluster
 
-HERE = Path(__file__).parent
-THEIRS, OURS = "Apache Kafka", "Tailrace"
-WORK_SECONDS_MAX = 180
 PATIENCE_SECONDS = 600
 """How long to wait until thousands of replicas are in sync."""
-AT_REST_SECONDS_MAX = 20
-AT_REST_SHARE = 0.1
-"""The CPU time of an idle broker, as a share of one core."""
-FILLS_MEMORY = {"produce-big", "consume-1", "consume-8", "produce-small", "copied-big"}
-RESERVED_MEMORY = 2 << 30
 # These cases read what the previous case has written, and use its topic.
 READS_THE_TOPIC_BEFORE = {"consume-1", "consume-8"}
-MARK = "<!-- the table of the last run -->"
 COPIES = 3
 System = TypeVar("System", Broker, NodeCluster)
-Figures = defaultdict[tuple[str, str], list[float]]
 
 
 def main() -> None:
@@ -60,7 +45,7 @@ def main() -> None:
     if chosen := chains(options.only, copies=COPIES):
         with running(directory, {THEIRS: ApacheKafkaCluster, OURS: SeparateCluster}) as clusters:
             measure_clusters(clusters, figures, chosen, options.rounds)
-    lines = table(figures, options.rounds)
+    lines = table(figures, options.rounds, ROWS)
     print("\n".join(lines))
     if options.save:
         keep_table(Path(options.save), lines)
@@ -162,39 +147,6 @@ def measure_starts(brokers: dict[str, Broker], figures: dict[str, Figures], roun
             figures[name]["start", "seconds"].append(time.perf_counter() - started)
 
 
-def run_cases(bootstrap: str, processes: list[int], chain: list[str], figures: Figures, copies: int = 1) -> None:
-    watcher = Watcher(bootstrap)
-    topic = f"bench-{uuid.uuid4().hex[:8]}"
-    configs = {"file.delete.delay.ms": 1000, "min.insync.replicas": min(copies, 2)}
-    watcher.create_topic(topic, TOPIC_PARTITIONS.get(chain[0], 1), copies, configs)
-    try:
-        for case in chain:
-            # Otherwise this case would pay for the previous one's unwritten data and used memory.
-            os.sync()
-            if case in FILLS_MEMORY:
-                reserve_memory()
-            cpu_before = cpu_seconds(processes)
-            measured = run_work(bootstrap, case, topic)
-            measured["cpu_seconds"] = cpu_seconds(processes) - cpu_before
-            if "requests" in measured and measured["cpu_seconds"]:
-                measured["requests_per_cpu_second"] = measured["requests"] / measured["cpu_seconds"]
-            for figure, value in measured.items():
-                figures[case, figure].append(value)
-    finally:
-        watcher.delete_topic(topic)
-
-
-def reserve_memory() -> None:
-    """Makes the virtual machine take as much memory from its host as a case may fill.
-
-    Otherwise it would wait for each page that it had returned to the host, far longer than the copy into the page
-    takes. It returns the memory two seconds later, which takes a moment, so that this does not pay off for short cases.
-    """
-    if sys.platform == "linux":
-        size = min(RESERVED_MEMORY, psutil.virtual_memory().available // 2)
-        mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE).close()
-
-
 def measure_partitions(cluster: NodeCluster, figures: Figures) -> None:
     """Measures the memory of idle replicas, in processes that have done nothing else."""
     watcher = Watcher(cluster.bootstrap)
@@ -240,90 +192,12 @@ def rows_led_by_one(nodes: Sequence[int], partitions: int) -> list[list[int]]:
     return [[leader, *(followers if number % 2 else followers[::-1])] for number in range(partitions)]
 
 
-def run_work(bootstrap: str, case: str, topic: str, *more: str) -> dict[str, float]:
-    command = [sys.executable, str(HERE / "work.py"), bootstrap, case, topic, *more]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=WORK_SECONDS_MAX)
-    if done.returncode != 0:
-        raise SystemExit(f"{case} against {bootstrap} failed:\n{done.stderr[-2000:]}")
-    measured: dict[str, float] = json.loads(done.stdout)
-    return measured
-
-
 def pids(cluster: NodeCluster) -> list[int]:
     return [cluster.node_pid(node) for node in cluster.ids]
 
 
-def cpu_seconds(processes: list[int]) -> float:
-    times = [psutil.Process(pid).cpu_times() for pid in processes]
-    return float(sum(each.user + each.system for each in times))
-
-
-def wait_until_at_rest(processes: list[int]) -> None:
-    """Waits until the brokers are idle, because a JVM that has just started compiles for seconds, on all cores."""
-    for _ in range(AT_REST_SECONDS_MAX):
-        before = cpu_seconds(processes)
-        time.sleep(1)
-        if cpu_seconds(processes) - before < AT_REST_SHARE:
-            return
-
-
 def resident_megabytes(broker: Broker) -> float:
     return float(psutil.Process(broker.pid).memory_info().rss) / (1 << 20)
-
-
-def machine() -> str:
-    memory = psutil.virtual_memory().total >> 30
-    return f"{date.today()}, {os.cpu_count()} cores, {memory} GiB, {platform.system()} {platform.machine()}, " + (
-        f"Python {platform.python_version()}"
-    )
-
-
-def table(figures: dict[str, Figures], rounds: int) -> list[str]:
-    """Returns the rows as a Markdown table; the last column says which goal is reached."""
-    lines = [
-        f"{machine()}; medians of {rounds} rounds in turns.",
-        "",
-        f"| work | unit | {THEIRS} | {OURS} | ratio | must | aim | reached |",
-        "|---|---|--:|--:|--:|--:|--:|---|",
-    ]
-    for row in ROWS:
-        key = (row.case, row.figure)
-        if not figures[OURS][key]:
-            continue
-        ours = statistics.median(figures[OURS][key])
-        theirs = statistics.median(figures[THEIRS][key]) if figures[THEIRS][key] else None
-        ratio = f"{ours / theirs:.2f}×" if theirs else "–"
-        told = "–" if theirs is None else number(theirs)
-        cells = [row.name, row.unit, told, number(ours), ratio, goal(row, row.must), goal(row, row.aim)]
-        lines.append("| " + " | ".join([*cells, verdict(row, theirs, ours)]) + " |")
-    return lines
-
-
-def keep_table(document: Path, lines: list[str]) -> None:
-    above, mark, _ = document.read_text().partition(MARK)
-    if not mark:
-        raise SystemExit(f"{document} has no line {MARK}")
-    document.write_text("\n".join([above + MARK, "", *lines]) + "\n")
-
-
-def number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def goal(row: Row, value: float | None) -> str:
-    if value is None:
-        return ""
-    sign = "≥" if row.more_is_better else "≤"
-    return f"{sign} {value:g}×" if row.goal is Of.RATIO else f"{sign} {value:,g} {row.unit}"
-
-
-def verdict(row: Row, theirs: float | None, ours: float) -> str:
-    if row.reaches(row.aim, theirs, ours):
-        return "aim"
-    must = row.reaches(row.must, theirs, ours)
-    if must is None:
-        return ""
-    return "must" if must else "**no**"
 
 
 if __name__ == "__main__":

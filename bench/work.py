@@ -32,6 +32,7 @@ from group_work import (
     read_with_librdkafka,
     rebalance,
 )
+from login_work import log_in_often, open_connection
 from measured import SECONDS_MAX, Measured
 from quick_clients import make_consumer, make_producer, percentile, stored, values
 from raw import API_VERSIONS, PRODUCE, Connection, address_of, produce_body, produce_result, request
@@ -216,7 +217,7 @@ def pipelined(bootstrap: str, topic: str, requests: int, window: int) -> Measure
     body = produce_body(topic, 0, batch, acks=1)
     padding = 150 - len(request(PRODUCE, 3, body))
     one = request(PRODUCE, 3, produce_body(topic, 0, fresh_batch(b"x" * (10 + max(0, padding))), acks=1))
-    connection = Connection(bootstrap)
+    connection = open_connection(bootstrap)
     connection.socket.settimeout(SECONDS_MAX)
     connection.send(one)
     _, answer = connection.receive()
@@ -300,6 +301,7 @@ CASES: dict[str, Callable[[str, str], Measured]] = {
     "end-to-end": lambda b, t: end_to_end(b, t, 500, 0.004),
     "pipelined": lambda b, t: pipelined(b, t, 200_000, 200),
     "connections": lambda b, t: many_connections(b, t, 400, 40_000),
+    "logins": lambda b, _: log_in_often(b, 4, 4),
     "connect": lambda b, t: connect_and_ask(b, t, 1000),
     "copied-single": lambda b, t: produce(
         b, t, 100, 10_000, batch_num_messages=1, max_in_flight=5, linger_ms=0, acks="all"
