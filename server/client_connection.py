@@ -424,9 +424,7 @@ class ClientConnection:
                     message = await reply
                 if message is not None:
                     self._respond(context, message)
-                if self._login is not None and self._login.has_logged_in:
-                    self._serving.deadline = math.inf
-                    self._inbox.limit(self._request_bytes_max)
+                self._lift_limits()
 
     async def _stay_muted(self) -> None:
         """Handles nothing until the client need not wait any more, or has left.
@@ -709,6 +707,8 @@ class ClientConnection:
         """Handles a request of a client that has not logged in, or must do so again. Other requests end the client."""
         login = self._login
         assert login is not None, "the listener uses SASL"
+        if login.is_open(self.last_active):  # since an earlier request of this turn
+            return self._handle(frame)
         if login.takes_raw_token:
             context = self._expect(ApiKey.SASL_AUTHENTICATE, 0, 0, None, encode_raw_token)
             return context, login.authenticate_raw(context, bytes(frame))
@@ -716,7 +716,15 @@ class ClientConnection:
         if refusal is not None:
             self.close(refusal)
             return None
-        return self._handle(frame)
+        awaited = self._handle(frame)
+        self._lift_limits()
+        return awaited
+
+    def _lift_limits(self) -> None:
+        """Lifts the limits on the time and the requests of clients that have not logged in, if this one has."""
+        if self._login is not None and self._login.has_logged_in:
+            self._serving.deadline = math.inf
+            self._inbox.limit(self._request_bytes_max)
 
     def _handle_measured(
         self,

@@ -13,8 +13,8 @@ from tailrace.protocol.error_codes import KafkaError
 from tailrace.security.identity.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
-    from tailrace.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-    from tailrace.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+    from tailrace.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+    from tailrace.protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 PLAINTEXT = "PLAINTEXT"
 """Kafka's name of the security protocol without encryption and authentication."""
@@ -82,12 +82,10 @@ class ClientLogin(Protocol):
         Raises RemoteProtocolError if the client has not followed the protocol.
         """
 
-    async def shake(self, context: "RequestContext", request: "SaslHandshakeRequest") -> "SaslHandshakeResponse":
+    def shake(self, context: "RequestContext", request: "SaslHandshakeRequest") -> Reply:
         """Answers SaslHandshake."""
 
-    async def authenticate(
-        self, context: "RequestContext", request: "SaslAuthenticateRequest"
-    ) -> "SaslAuthenticateResponse":
+    def authenticate(self, context: "RequestContext", request: "SaslAuthenticateRequest") -> Reply:
         """Answers SaslAuthenticate."""
 
     async def authenticate_raw(self, context: "RequestContext", token: bytes) -> bytes | None:

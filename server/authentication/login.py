@@ -1,8 +1,11 @@
 """The login of one client: handles SaslHandshake and SaslAuthenticate, and guards the connection before and after.
 
-Requests of a login are rare work: the connection handles nothing else until each is answered. So a failed login can be
-answered late without a cost for other clients.
+A step that waits for nothing is answered at once; those of a successful SCRAM login are. Other steps are rare work: the
+connection handles nothing else until each is answered. So a failed login can be answered late without a cost for other
+clients.
 """
+
+from collections.abc import Awaitable
 
 import trio
 
@@ -13,7 +16,7 @@ from tailrace.protocol.messages.sasl_handshake import SaslHandshakeRequest, Sasl
 from tailrace.security.sasl.bearer_exchange import MECHANISM as OAUTHBEARER
 from tailrace.security.sasl.sasl_session import Outcome, OutcomeAfterWork
 from tailrace.security.sasl.sasl_steps import Refused
-from tailrace.server.request_context import RequestContext
+from tailrace.server.request_context import Reply, RequestContext
 
 from .authenticators import Authenticators
 
@@ -65,19 +68,31 @@ class Login:
             raise RemoteProtocolError(f"the client must log in first: {names} was expected, not API {api_key}")
         return None
 
-    async def shake(self, context: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
+    def shake(self, context: RequestContext, request: SaslHandshakeRequest) -> Reply:
         """Answers SaslHandshake."""
         if not self._session.takes_token:
             self._mechanism = request.mechanism
         answer = self._session.shake(context.api_version, request.mechanism, trio.current_time())
-        if answer.refusal is not None:
-            await self._refuse(context, answer.refusal)
-        return SaslHandshakeResponse(answer.code, list(answer.mechanisms))
+        response = SaslHandshakeResponse(answer.code, list(answer.mechanisms))
+        return response if answer.refusal is None else self._shake_later(context, answer.refusal, response)
 
-    async def authenticate(self, context: RequestContext, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
+    async def _shake_later(
+        self, context: RequestContext, refusal: Refused, response: SaslHandshakeResponse
+    ) -> SaslHandshakeResponse:
+        await self._refuse(context, refusal)
+        return response
+
+    def authenticate(self, context: RequestContext, request: SaslAuthenticateRequest) -> Reply:
         """Answers SaslAuthenticate."""
-        outcome = await self._take(context, bytes(request.auth_bytes), context.api_version)
-        return SaslAuthenticateResponse(outcome.code, outcome.message, outcome.data, outcome.lifetime_ms)
+        data = bytes(request.auth_bytes)
+        if self._mechanism == OAUTHBEARER:
+            return _respond_later(self._take(context, data, context.api_version))
+        outcome = self._session.take(data, context.api_version, trio.current_time())
+        if isinstance(outcome, OutcomeAfterWork) or outcome.refusal is not None:
+            return _respond_later(self._finish(context, outcome))
+        if outcome.code is ErrorCode.NONE:
+            self._on_accepted(context)
+        return _response(outcome)
 
     async def authenticate_raw(self, context: RequestContext, token: bytes) -> bytes | None:
         """Answers bytes without a header of a request; returns None if the connection closes without an answer."""
@@ -88,25 +103,42 @@ class Login:
         return outcome.data
 
     async def _take(self, context: RequestContext, data: bytes, version: int | None) -> Outcome:
-        authenticators, session = self._authenticators, self._session
-        is_again = session.has_logged_in
+        """Takes bytes of the mechanism, after reading the keys of bearer tokens if these are needed."""
+        authenticators = self._authenticators
         if self._mechanism == OAUTHBEARER and authenticators.keys is not None:
             await authenticators.keys.refresh(is_missing_a_key=authenticators.lacks_key(data))
-        outcome = session.take(data, version, trio.current_time())
+        return await self._finish(context, self._session.take(data, version, trio.current_time()))
+
+    async def _finish(self, context: RequestContext, outcome: Outcome | OutcomeAfterWork) -> Outcome:
+        """Does what has to be waited for."""
         if isinstance(outcome, OutcomeAfterWork):
-            result = await authenticators.worker.run(outcome.compute)
+            result = await self._authenticators.worker.run(outcome.compute)
             outcome = outcome.conclude(result, trio.current_time())
         if outcome.refusal is not None:
             await self._refuse(context, outcome.refusal)
-        elif session.is_open(trio.current_time()) and outcome.code is ErrorCode.NONE:
-            client = context.client
+        elif outcome.code is ErrorCode.NONE:
+            self._on_accepted(context)
+        return outcome
+
+    def _on_accepted(self, context: RequestContext) -> None:
+        """Takes note of who the client is, if that was its last message."""
+        session, client = self._session, context.client
+        if session.is_open(trio.current_time()):
+            is_again = bool(client.mechanism)
             client.principal, client.mechanism = session.principal, session.mechanism
             client.is_token = session.is_token
-            authenticators.log.on_succeeded(client, is_again=is_again)
-        return outcome
+            self._authenticators.log.on_succeeded(client, is_again=is_again)
 
     async def _refuse(self, context: RequestContext, refusal: Refused) -> None:
         """Logs the reason, waits, and lets the connection close after the answer."""
         self._authenticators.log.on_refused(context.client, context.listener.name, self._mechanism, refusal)
         await trio.sleep(self._authenticators.settings.delay_seconds)
         context.close_after = "the client has not logged in"
+
+
+async def _respond_later(outcome: Awaitable[Outcome]) -> SaslAuthenticateResponse:
+    return _response(await outcome)
+
+
+def _response(outcome: Outcome) -> SaslAuthenticateResponse:
+    return SaslAuthenticateResponse(outcome.code, outcome.message, outcome.data, outcome.lifetime_ms)
