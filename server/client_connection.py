@@ -39,7 +39,7 @@ from .fairness.crowd import BUSY_STAYS_SECONDS, BUSY_TURN_SECONDS_MAX, Crowd
 from .fairness.large_requests import ELEMENTS_AT_ONCE, LargeRequests, elements_max
 from .foreign_clients import ForeignClients
 from .http_responses import http_response
-from .inbox import Inbox
+from .inbox import ArrivedRequests, Inbox
 from .outbox import Outbox
 from .request_context import ClientIdentity, EncodedBody, Reply, RequestContext
 from .request_memory import RequestMemory
@@ -87,19 +87,6 @@ MUTED_BYTES_MAX = 16 * 1024
 NO_VERSION = -1
 UNANSWERED_MAX = 1000
 """The number of unanswered requests at which the connection stops reading."""
-
-
-class ArrivedRequests(Protocol):
-    """The requests that have arrived behind the one that is being handled."""
-
-    def next_request(self) -> memoryview | None:
-        """Takes the next request; None if it is not complete yet.
-
-        Raises RemoteProtocolError, at each call, if the request can never become complete.
-        """
-
-    def put_back(self, request: memoryview) -> None:
-        """Returns the request that was taken last, so that it is the next one again."""
 
 
 class ExpectResponse(Protocol):
@@ -577,8 +564,8 @@ class ClientConnection:
             handle = self._handle_before_login
             self._shortcuts.clear()
         throttle = self._throttle
-        if throttle.quotas.enabled and throttle.is_measured():
-            self._shortcuts.clear()
+        is_limited = throttle.quotas.enabled
+        try_shortcut = self._try_limited_shortcut if is_limited and self._counts_shortcuts() else self._try_shortcut
         if self._guarding is not None and self._guarding.version != self._permissions:
             self._permissions = self._guarding.version
             self._shortcuts.clear()
@@ -595,9 +582,11 @@ class ClientConnection:
                 if self._uncounted and self._handled <= EARLY_RESPONSES and outbox.has_ready:
                     self._flush()
                 self._handled += 1
-                if self._shortcuts and self._try_shortcut(frame):
+                if self._shortcuts and try_shortcut(frame):
                     continue
                 self._awaited = handle(frame)
+                if is_limited:
+                    try_shortcut = self._try_limited_shortcut if self._counts_shortcuts() else self._try_shortcut
                 if self._awaited is not None or self._closing is not None or self._finishing or throttle.is_muted:
                     break
         finally:
@@ -624,13 +613,34 @@ class ClientConnection:
             self._metrics.on_responses(api_key, api_version, self._client.software_name, count, now - arrived)
         self._uncounted.clear()
 
-    def _try_shortcut(self, frame: memoryview) -> bool:
-        """Lets the API's shortcut handle the request; returns whether there is one and it could."""
+    def _counts_shortcuts(self) -> bool:
+        """Returns whether shortcuts must count what they handle. Forgets them if it is not known whose they are.
+
+        While any client has a quota, all requests that shortcuts know have the client id that the throttle knows.
+        """
+        throttle = self._throttle
+        if not throttle.is_known:
+            self._shortcuts.clear()
+        return throttle.limits_produce
+
+    def _try_limited_shortcut(self, frame: memoryview) -> bool:
+        """Does what `_try_shortcut` does for a client with a quota, unless that must be told to wait."""
+        counted = self._throttle.count(self._inbox, len(frame))
+        if counted is None or not self._try_shortcut(frame, counted):
+            return False
+        counted.record()
+        return True
+
+    def _try_shortcut(self, frame: memoryview, following: ArrivedRequests | None = None) -> bool:
+        """Lets the API's shortcut handle the request; returns whether there is one and it could.
+
+        Only Produce has shortcuts. `following` are the requests behind it, if not all that have arrived.
+        """
         api_key, api_version, correlation_id = read_request_kind(frame)
         shortcut = self._shortcuts.get((api_key, api_version))
         if shortcut is None:
             return False
-        response = shortcut(frame, correlation_id, self._expect, self._inbox)
+        response = shortcut(frame, correlation_id, self._expect, self._inbox if following is None else following)
         if response is None:
             return False
         if isinstance(response, RequestContext):
@@ -675,7 +685,12 @@ class ClientConnection:
         api_key, api_version, correlation_id, client_id, position = read_request_header(frame, 0, self._apis)
         route = self._routes.get((api_key, api_version)) or self._find_route(api_key, api_version)
         decode, handle, encode, new_shortcut = route
-        if self._throttle.quotas.enabled:
+        is_limited = self._throttle.quotas.enabled
+        if is_limited and not self._throttle.is_from(client_id):
+            self._shortcuts.clear()
+        if new_shortcut is not None and (api_key, api_version) not in self._shortcuts:
+            self._shortcuts[api_key, api_version] = new_shortcut(self._may_produce)
+        if is_limited:
             measured = self._throttle.measure(self._apis[api_key], api_version, client_id, len(frame), encode)
             if measured is not None:
                 return self._handle_measured(
@@ -687,8 +702,6 @@ class ClientConnection:
                     correlation_id,
                     client_id,
                 )
-        if new_shortcut is not None and (api_key, api_version) not in self._shortcuts:
-            self._shortcuts[api_key, api_version] = new_shortcut(self._may_produce)
         context = self._expect(api_key, api_version, correlation_id, client_id, encode)
         try:
             request, _ = decode(frame, position, ELEMENTS_AT_ONCE)
@@ -736,8 +749,7 @@ class ClientConnection:
         correlation_id: int,
         client_id: str | None,
     ) -> tuple[RequestContext, Awaitable[object]] | None:
-        """Handles a request of a client with quotas, for which there are no shortcuts."""
-        self._shortcuts.clear()
+        """Handles a request of a client with quotas."""
         context = self._expect(api_key, api_version, correlation_id, client_id, measured.encode_throttled)
         context.meter = measured
         context.mutations = self._throttle.mutations(api_key, api_version, client_id)

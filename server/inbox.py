@@ -6,6 +6,7 @@ announced size, and never beyond the request.
 """
 
 import struct
+from typing import Protocol
 
 from tailrace.protocol.error_codes import RemoteProtocolError
 from tailrace.protocol.foreign_protocols import refused_size
@@ -17,6 +18,19 @@ _SPARES_MAX = 4
 _FIRST_GROWTH_BYTES = 64 * 1024
 _SIZE = struct.Struct(">i")
 _PREFIX_BYTES = 4
+
+
+class ArrivedRequests(Protocol):
+    """The requests that have arrived behind the one that is being handled."""
+
+    def next_request(self) -> memoryview | None:
+        """Takes the next request; None if it is not complete yet.
+
+        Raises RemoteProtocolError, at each call, if the request can never become complete.
+        """
+
+    def put_back(self, request: memoryview) -> None:
+        """Returns the request that was taken last, so that it is the next one again."""
 
 
 class ReceiveBuffers:

@@ -43,6 +43,10 @@ class RateMeter:
         """Returns how long the client has to wait to be within its quota again; 0 if it is."""
         return self._rate.throttle_ms(self.limit, now_ms)
 
+    def room(self, now_ms: float) -> float:
+        """Returns how much can be recorded at this moment without throttling; negative if the client is over it."""
+        return self._rate.room(self.limit, now_ms)
+
     def is_idle(self, now_ms: float) -> bool:
         """Whether the meter is worth as much as a new one."""
         return self._rate.is_idle(now_ms)

@@ -55,6 +55,12 @@ class SampledRate:
             return 0
         return math.floor((rate - limit) / limit * elapsed_ms + 0.5)
 
+    def room(self, limit: float, now_ms: float) -> float:
+        """Returns how much can be recorded at this moment before the rate exceeds the limit; negative if it does."""
+        self.record(0, now_ms)  # begins the sample to which the amount would be added
+        rate, elapsed_ms = self._measure(now_ms)
+        return (limit - rate) * (elapsed_ms / 1000)
+
     def is_idle(self, now_ms: float) -> bool:
         """Whether everything that was recorded has left the window."""
         return all(not each.value or now_ms - each.last_ms >= self._window.span_ms for each in self._samples)

@@ -10,8 +10,10 @@ from contextlib import contextmanager
 from tailrace.protocol.apis import Api
 from tailrace.protocol.codec.headers import ResponseEncoder
 from tailrace.security.identity.principal import Principal
+from tailrace.server.inbox import ArrivedRequests
 from tailrace.server.request_context import ClientIdentity
 
+from .counted_requests import CountedRequests
 from .measured_request import MeasuredRequest
 from .request_mutations import RequestMutations
 from .server_quotas import ClientMeters, ServerQuotas
@@ -48,9 +50,38 @@ class ConnectionThrottle:
 
     # called for each turn and request while any client has quotas
 
-    def is_measured(self) -> bool:
-        """Whether the client has quotas, as far as it is known who it is."""
-        return self._is_known and self._find(self._client_id) is not None
+    @property
+    def is_known(self) -> bool:
+        """Whether a request has told who the client is, and neither that nor the quotas have changed since."""
+        return (
+            self._is_known
+            and self._generation == self.quotas.generation
+            and (self._principal is self._client.principal or self._principal == self._client.principal)
+        )
+
+    def is_from(self, client_id: str | None) -> bool:
+        """Whether a request with this client id comes from the client that is known."""
+        return self.is_known and self._client_id == client_id
+
+    @property
+    def limits_produce(self) -> bool:
+        """Whether produce requests of the client that is known have to be measured or counted."""
+        meters = self._meters
+        return meters is not None and (meters.produced is not None or meters.time is not None)
+
+    def count(self, arrived: ArrivedRequests, request_bytes: int) -> CountedRequests | None:
+        """Begins to count a produce request, and those that have arrived behind it, of the client that is known.
+
+        Returns None if they have to be measured: the time of the client counts, or it is about to exceed its quota.
+        """
+        meters = self._meters
+        if meters is None or meters.time is not None or meters.produced is None:
+            return None
+        now_ms = self.quotas.now_ms()
+        room = meters.produced.room(now_ms)
+        if request_bytes > room:
+            return None
+        return CountedRequests(arrived, request_bytes, meters.produced, room, now_ms)
 
     def measure(
         self, api: Api, api_version: int, client_id: str | None, request_bytes: int, encode: ResponseEncoder
@@ -71,14 +102,7 @@ class ConnectionThrottle:
         quotas, principal, login = self.quotas, self._client.principal, self._client.login
         if login is not None and not login.has_logged_in:
             return None  # nothing that belongs to a login is throttled
-        if principal.is_server:
-            return None
-        if (
-            self._generation != quotas.generation
-            or self._client_id != client_id
-            or self._principal != principal
-            or not self._is_known
-        ):
+        if not self.is_from(client_id):
             self._meters = quotas.find(principal, client_id)
             self._client_id, self._principal, self._is_known = client_id, principal, True
             self._generation = quotas.generation

@@ -16,6 +16,8 @@ from simulation.client import WireClient
 from simulation.network import MemoryConnection, connected_pair
 
 from tailrace.cluster.advertised_addresses import ConnectedListener
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.protocol.apis import API_TABLE, Api, ApiKey
 from tailrace.protocol.codec.compile import decoder, encode_whole
 from tailrace.protocol.codec.headers import encode_response, read_request_kind
@@ -30,7 +32,6 @@ from tailrace.server.client_connection import (
     MUTED_BYTES_MAX,
     REQUESTS_PER_TURN,
     UNANSWERED_MAX,
-    ArrivedRequests,
     ClientConnection,
     ExpectResponse,
     JointResponse,
@@ -40,12 +41,13 @@ from tailrace.server.client_connection import (
 from tailrace.server.fairness.crowd import Crowd
 from tailrace.server.fairness.large_requests import ELEMENTS_AT_ONCE, ELEMENTS_EXPECTED, LargeRequests
 from tailrace.server.foreign_clients import ForeignClients
-from tailrace.server.inbox import Inbox, ReceiveBuffers
+from tailrace.server.inbox import ArrivedRequests, Inbox, ReceiveBuffers
 from tailrace.server.request_context import EncodedBody, Reply, RequestContext
 from tailrace.server.request_memory import STALLED_SECONDS_MAX, RequestMemory
 from tailrace.server.response_memory import HELD_BYTES_MAX, ResponseMemory
 from tailrace.server.server_metrics import ServerMetrics
 from tailrace.server.throttling.server_quotas import ServerQuotas
+from tailrace.server.throttling.throttle_metrics import ThrottleMetrics
 
 VERSION = 3
 REQUEST_BYTES_MAX = 100_000
@@ -923,23 +925,71 @@ async def test_a_response_of_the_controller_is_read_for_its_time_to_wait(
         assert served.connection._throttle.is_muted
 
 
-async def test_a_client_with_a_quota_takes_no_shortcuts_and_others_do(autojump_clock: trio.testing.MockClock) -> None:
-    taken: list[int] = []
-
-    def shortcut(
-        frame: memoryview, correlation_id: int, expect: ExpectResponse, following: ArrivedRequests
-    ) -> bytes | None:
-        taken.append(correlation_id)
-        return None
-
-    for client_id, is_taken in (("other", True), ("test", False)):
-        taken.clear()
-        quotas = server_quotas(quota({"request_percentage": 1.0}, client_id=client_id))
-        async with _served(_Script(new_shortcut=lambda _: shortcut), quotas=quotas) as served:
+async def test_clients_with_a_quota_on_time_take_no_shortcuts_and_others_do(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    for client_id, quota_name, is_taken in (
+        ("other", "request_percentage", True),
+        ("test", "request_percentage", False),
+        ("test", "producer_byte_rate", True),
+    ):
+        shortcut = _CountingShortcut()
+        quotas = server_quotas(quota({quota_name: 1000.0}, client_id=client_id))
+        async with _served(_Script(new_shortcut=lambda _: shortcut), quotas=quotas) as served:  # noqa: B023
             await served.client.send(served.ask("a", "b"))
             for _ in range(2):
                 await served.client.response()
-            assert bool(taken) == is_taken
+            assert bool(shortcut.asked) == is_taken
+
+
+async def test_a_shortcut_gets_what_the_quota_allows_and_what_it_handles_counts(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    shortcut = _CountingShortcut(handles=True)
+    request_bytes = 19
+    limit = quota({"producer_byte_rate": 5.5 * request_bytes / 2}, client_id="test")
+    quotas = server_quotas(limit, configs={"quota.window.num": "3"})
+    async with _served(_Script(new_shortcut=lambda _: shortcut), quotas=quotas) as served:
+        sent = served.ask(*["a"] * 10)
+        assert len(sent) == 10 * (4 + request_bytes)
+        await served.client.send(sent)
+        hosts = [(await served.client.response()).host for _ in range(10)]
+        # The first request makes the shortcut; the scripted API itself does not count.
+        assert hosts == ["a", *["shortcut"] * 5, *["a"] * 4]
+        await trio.sleep(4)
+        await served.client.send(served.ask("a"))
+        assert (await served.client.response()).host == "shortcut"
+
+
+async def test_a_quota_that_is_new_counts_what_a_shortcut_handles(autojump_clock: trio.testing.MockClock) -> None:
+    """The shortcut knows requests of the client from the time before."""
+    shortcut = _CountingShortcut(handles=True)
+    cluster = Cluster()
+    quotas = ServerQuotas.of_server(cluster, BrokerConfigs({}), ThrottleMetrics())
+    async with _served(_Script(new_shortcut=lambda _: shortcut), quotas=quotas) as served:
+        await served.client.send(served.ask("a", "a"))
+        assert [(await served.client.response()).host for _ in range(2)] == ["a", "shortcut"]
+        cluster.put_security(quota({"producer_byte_rate": 0.1}, client_id="test"))
+        await served.client.send(served.ask("a", "a"))
+        assert [(await served.client.response()).host for _ in range(2)] == ["a", "a"]
+
+
+class _CountingShortcut:
+    """A shortcut that handles each request or none."""
+
+    def __init__(self, *, handles: bool = False) -> None:
+        self.asked: list[int] = []
+        self._handles = handles
+
+    def __call__(
+        self, frame: memoryview, correlation_id: int, expect: ExpectResponse, following: ArrivedRequests
+    ) -> bytes | None:
+        self.asked.append(correlation_id)
+        if not self._handles:
+            return None
+        response = FindCoordinatorResponse(host="shortcut")
+        parts = encode_response(ApiKey.FIND_COORDINATOR, VERSION, correlation_id, response)
+        return b"".join(part for part in parts if isinstance(part, bytes))
 
 
 class _MetadataScript(_Script):

@@ -35,7 +35,8 @@ from tailrace.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from tailrace.server.client_connection import ArrivedRequests, ExpectResponse, JointResponse, MayProduce
+from tailrace.server.client_connection import ExpectResponse, JointResponse, MayProduce
+from tailrace.server.inbox import ArrivedRequests
 from tailrace.server.request_context import RequestContext
 
 from . import produce_steps

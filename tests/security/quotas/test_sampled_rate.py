@@ -68,3 +68,16 @@ def test_a_window_of_one_sample_divides_by_at_least_a_millisecond() -> None:
     rate = SampledRate(QuotaWindow(1, 1000))
     rate.record(5, 100)
     assert rate.rate(100) == 5000
+
+
+def test_what_there_is_room_for_is_not_throttled_and_a_little_more_is() -> None:
+    rate, now_ms = SampledRate(QuotaWindow(11, 1000)), 5000.0
+    for step in range(200):
+        room = rate.room(LIMIT, now_ms)
+        if room > 0:
+            rate.record(room - 0.001, now_ms)
+            assert rate.throttle_ms(LIMIT, now_ms) == 0
+            rate.record(100 if step % 2 else 0.002, now_ms)
+            assert rate.rate(now_ms) > LIMIT
+        assert rate.room(LIMIT, now_ms) < 0
+        now_ms += 137 + step

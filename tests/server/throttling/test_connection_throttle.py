@@ -2,13 +2,13 @@ import pytest
 import trio
 from quota_samples import alter, quota
 from simulation.client import WireClient
-from spus import ADDRESS, running_spu
+from spus import ADDRESS, batch, running_spu
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.codec.headers import response_encoder
-from tailrace.protocol.messages.produce import ProduceRequest
+from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tailrace.security.identity.principal import USER, Principal
 from tailrace.security.records.quota_record import QuotaRecord
 from tailrace.server.request_context import ClientIdentity
@@ -18,6 +18,16 @@ from tailrace.server.throttling.server_quotas import ServerQuotas
 from tailrace.server.throttling.throttle_metrics import ThrottleMetrics
 
 PRODUCE = API_TABLE[ApiKey.PRODUCE]
+
+
+class _Nothing:
+    """No requests behind the one that is being handled."""
+
+    def next_request(self) -> memoryview | None:
+        return None
+
+    def put_back(self, request: memoryview) -> None:
+        raise AssertionError("nothing was taken")
 
 
 class _Connection:
@@ -35,25 +45,44 @@ class _Connection:
 
 async def test_a_client_is_unknown_until_its_first_request() -> None:
     connection = _Connection(quota({"producer_byte_rate": 1.0}, client_id="app"))
-    assert not connection.throttle.is_measured()
+    throttle = connection.throttle
+    assert not throttle.is_known
     assert connection.measure("other") is None
-    assert not connection.throttle.is_measured()
+    assert throttle.is_known and throttle.is_from("other") and not throttle.is_from("app")
+    assert not throttle.limits_produce
     assert connection.measure("app") is not None
-    assert connection.throttle.is_measured()
+    assert throttle.is_from("app") and throttle.limits_produce
 
 
 async def test_a_new_quota_applies_to_connections_that_exist() -> None:
     connection = _Connection()
     assert connection.measure("app") is None
     connection.cluster.put_security(quota({"producer_byte_rate": 1.0}, client_id="app"))
-    assert connection.throttle.is_measured()
+    assert not connection.throttle.is_known
+    assert connection.measure("app") is not None
+    assert connection.throttle.limits_produce
 
 
 async def test_a_client_that_logs_in_gets_the_quotas_of_its_user() -> None:
     connection = _Connection(quota({"producer_byte_rate": 1.0}, user="alice"))
     assert connection.measure("app") is None
     connection.client.principal = Principal(USER, "alice")
-    assert connection.throttle.is_measured()
+    assert not connection.throttle.is_known
+    assert connection.measure("app") is not None
+
+
+async def test_produce_requests_are_counted_if_they_are_within_the_quota_and_their_time_does_not_matter() -> None:
+    byte_rate = {"producer_byte_rate": 100.0}
+    for limits, is_counted in (
+        (byte_rate, True),
+        ({"consumer_byte_rate": 1.0}, False),
+        (byte_rate | {"request_percentage": 1000.0}, False),
+    ):
+        connection = _Connection(quota(limits, client_id="app"))
+        connection.measure("app")
+        assert (connection.throttle.count(_Nothing(), 1000) is not None) == is_counted
+        assert connection.throttle.count(_Nothing(), 1001) is None
+        assert connection.throttle.limits_produce == (limits != {"consumer_byte_rate": 1.0})
 
 
 async def test_a_throttled_connection_is_muted_until_its_time_is_over(autojump_clock: trio.testing.MockClock) -> None:
@@ -80,6 +109,35 @@ async def test_changes_have_no_bound_without_a_quota_on_them() -> None:
     connection.cluster.put_security(quota({"controller_mutation_rate": 10.0}, client_id="app"))
     connection.measure("app")
     assert connection.throttle.mutations(ApiKey.CREATE_TOPICS, 7, "app") is not None
+
+
+# an SPU that takes records
+
+
+async def test_a_producer_is_throttled_at_the_same_request_whether_its_requests_arrive_together_or_not(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Small requests that arrive together are appended together, but only within the quota."""
+    async with running_spu() as running:
+        await running.create("t", 1)
+        await alter(await running.client(), quota({"producer_byte_rate": 500.0}, client_id=None))
+        throttled: list[tuple[int, int]] = []
+        for at_once in (1, 7, 100):
+            client = WireClient(await running.world.network.connect(ADDRESS), f"client {at_once}".ljust(10))
+            topic = TopicProduceData("t", partition_data=[PartitionProduceData(0, batch(b"x"))])
+            request = ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic])
+            count = throttle_ms = 0
+            while not throttle_ms:
+                sent = b"".join(client.encode(ApiKey.PRODUCE, 9, request) for _ in range(at_once))
+                await client.send(sent)
+                for _ in range(at_once):
+                    response = await client.response()
+                    assert response.responses[0].partition_responses[0].error_code == 0
+                    count += not throttle_ms
+                    throttle_ms = throttle_ms or response.throttle_time_ms
+            throttled.append((count, throttle_ms))
+        size = len(sent) // at_once - 4
+        assert throttled == [(5000 // size + 1, throttled[0][1])] * 3
 
 
 # an SPU on the real clock, as in Kafka's RequestQuotaTest
