@@ -11,7 +11,7 @@ STAMP := .venv/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: install up check test test-newest-spark first-day simulate histories fuzz soak bench bench-triggers bench-spark bench-growth \
-	bench-hostile docs format clean
+	bench-hostile bench-security docs format clean
 
 $(RUNS): pyproject.toml
 	@echo "Installing Tailrace and what it needs into .venv"
@@ -123,6 +123,10 @@ bench-growth: install
 # A well-behaved client beside each attack; BENCH="--only huge_array" runs less of it.
 bench-hostile: install
 	PYTHONPATH=compat_tests $(BIN)/python bench/hostile/run.py $(BENCH)
+
+# Encryption, logins, access rules and quotas; BENCH="--rounds 1 --only logins" runs less of it.
+bench-security: install
+	PYTHONPATH=compat_tests:bench $(BIN)/python bench/security/run.py $(BENCH)
 
 # The parts of docs/ that are written from the code.
 docs: install
