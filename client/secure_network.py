@@ -44,6 +44,11 @@ class SecureNetwork:
         self._chance = chance
         self._context = tls_context(security) if security.uses_tls else None
 
+    @property
+    def proves_identity(self) -> bool:
+        """Whether servers learn who the client is, by a login or by its certificate."""
+        return self._security.mechanism is not None or self._security.certificate is not None
+
     async def listen(self, address: Address) -> Listener:
         """Listens without security, which is only for servers."""
         return await self._network.listen(address)

@@ -11,12 +11,13 @@ from tailrace.cli.options.sc_options import DONE, REFUSED, Command, show_documen
 from tailrace.cli.output.printing import counted
 from tailrace.cli.output.tables import table
 from tailrace.client.sc_client import ScClient
+from tailrace.client.secure_network import SecureNetwork
 from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tailrace.runtime.network import outgoing_host
 from tailrace.runtime.wall_clock import SystemClock, WallClock
 
-from .access_checks import access_findings, rules_of
+from .access_checks import access_findings, access_of, listening_addresses
 from .cluster_facts import ClusterFacts
 from .doctor_checks import (
     address_findings,
@@ -62,7 +63,11 @@ async def _doctor(
         *disk_findings(visits),
         *limit_findings(visits),
         *version_findings(visits, __version__),
-        *access_findings(await rules_of(client) if sighting.is_from_sc else None),
+        *access_findings(
+            await access_of(client) if sighting.is_from_sc else None,
+            listening_addresses(visits),
+            logs_in=isinstance(client.network, SecureNetwork) and client.network.proves_identity,
+        ),
         *(
             [loss_finding(windows)]
             if windows is not None

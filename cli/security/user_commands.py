@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from tailrace.cli.options.sc_options import Command, UsageError, no_options, show_documents
 from tailrace.cli.options.spu_options import Options, spu_command
 from tailrace.cli.output.tables import table
-from tailrace.client.server_connection import RefusedError
+from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.client.spu_client import SpuClient
 from tailrace.client.user_client import UserClient, UserCredentials
 from tailrace.protocol.error_codes import ErrorCode
@@ -77,16 +77,46 @@ async def _create(client: UserClient, arguments: argparse.Namespace) -> None:
             f"the user {arguments.user} exists; `tailrace user password` changes the password",
             ErrorCode.DUPLICATE_RESOURCE,
         )
-    await _put(client, arguments, tuple(dict.fromkeys(arguments.mechanism or SCRAM_MECHANISMS)))
+    mechanisms = dict.fromkeys(arguments.mechanism or SCRAM_MECHANISMS)
+    await _put(client, arguments, tuple(mechanisms), is_new=True)
 
 
-async def _put(client: UserClient, arguments: argparse.Namespace, mechanisms: tuple[str, ...]) -> None:
-    """Sets the password of a user for the mechanisms."""
+async def _put(
+    client: UserClient, arguments: argparse.Namespace, mechanisms: tuple[str, ...], *, is_new: bool = False
+) -> None:
+    """Sets the password of a user for the mechanisms.
+
+    Kafka's brokers refuse a request that names a user twice, so each mechanism takes a request. If a later one fails, a
+    new user is deleted again, and the error says what is left.
+    """
+    user = arguments.user
     password = read_password(arguments, os.environ, sys.stdin, _CHANCE)
-    for mechanism in mechanisms:
-        salt = salt_of(_CHANCE.secret(SALT_BYTES))
-        await client.put(arguments.user, mechanism, password, salt, arguments.iterations)
-    print_generated(arguments, arguments.user, password)
+    done: list[str] = []
+    try:
+        for mechanism in mechanisms:
+            salt = salt_of(_CHANCE.secret(SALT_BYTES))
+            await client.put(user, mechanism, password, salt, arguments.iterations)
+            done.append(mechanism)
+    except (RefusedError, UnreachableError) as error:
+        left = await _not_deleted(client, user, done) if is_new else done
+        if not left:
+            raise
+        again = f"run `tailrace user delete {user}`, and create the user again" if is_new else "run the command again"
+        sentence = f"{error}; only {' and '.join(left)} has the new password: {again}"
+        if isinstance(error, RefusedError):
+            raise RefusedError(sentence, error.code) from error
+        raise UnreachableError(sentence) from error
+    print_generated(arguments, user, password)
+
+
+async def _not_deleted(client: UserClient, user: str, mechanisms: list[str]) -> list[str]:
+    """Deletes credentials, and returns those that could not be deleted."""
+    for number, mechanism in enumerate(mechanisms):
+        try:
+            await client.delete(user, mechanism)
+        except (RefusedError, UnreachableError):
+            return mechanisms[number:]
+    return []
 
 
 def _password_options(parser: argparse.ArgumentParser) -> None:

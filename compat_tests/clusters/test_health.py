@@ -23,8 +23,12 @@ def test_scripts_can_test_the_status_of_a_cluster_and_the_doctor_explains_it(man
 
     status, document = _shown(managed, "doctor")
     levels = {each["subject"]: each["level"] for each in document["findings"]}
-    assert set(levels) == {"cluster", "addresses", "links", "clocks", "disks", "limits", "versions", "loss window"}
-    assert levels["addresses"] == levels["links"] == levels["clocks"] == levels["versions"] == "ok"
+    assert set(levels) == {
+        *("cluster", "addresses", "links", "clocks", "disks", "limits", "versions", "access", "loss window")
+    }
+    assert {levels[each] for each in ("addresses", "links", "clocks", "versions", "access")} == {"ok"}
+    (access,) = [each for each in document["findings"] if each["subject"] == "access"]
+    assert access["text"].startswith("The cluster is open: every program on this machine may ")
     assert {"topic": name, "copies": 1, "windowMs": 1000} in document["lossWindows"]
 
     # It returns with status 0 or an explanation; the cluster then has something to complain about.
