@@ -16,6 +16,7 @@ from cluster import FREE_PORTS, READY_LINE, Server, tailrace
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from free_ports import free_port
+from peer.apache_kafka import LONG_LIVED, ApacheKafka
 
 USER, PASSWORD = "alice", "alice-secret"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
@@ -43,11 +44,13 @@ class SecuredBroker:
     tls_address: str
     certificate_address: str
     sc_address: str
+    """The address of the Streaming Controller; empty for Apache Kafka, which has none."""
     authority: Path
     certificate: Path
     """A PEM file with the private key and the certificate of the user."""
     token_path: Path
-    metrics: str
+    metrics: str | None
+    """The address of the metrics, which only Tailrace has."""
 
     def address(self, protocol: str) -> str:
         return {
@@ -93,10 +96,7 @@ class SecuredTailrace:
 
     def start(self) -> SecuredBroker:
         directory = self._directory
-        for more in ((), ("--user", USER)):
-            make = tailrace("certificate", "make", str(directory), *more)
-            subprocess.run(make, check=True, stdout=subprocess.DEVNULL, timeout=30)
-        write_bearer_files(directory)
+        write_files(directory)
         metrics = f"127.0.0.1:{free_port()}"
         settings = {
             "listener.security.protocol.map": "PUBLIC:SASL_SSL,PUBLIC_1:SASL_PLAINTEXT,PUBLIC_2:SSL,PUBLIC_3:PLAINTEXT",
@@ -137,6 +137,74 @@ class SecuredTailrace:
 
     def errors(self) -> str:
         return self._server.errors()
+
+
+class SecuredApacheKafka:
+    """Apache Kafka with the same listeners, user and bearer tokens."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory
+        keys = (directory / "keys.json").as_uri()
+        settings = {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(directory / "server.pem"),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(directory / "ca.pem"),
+            "listener.name.ssl.ssl.client.auth": "required",
+            "ssl.principal.mapping.rules": "RULE:^CN=([^,]+).*$/$1/,DEFAULT",
+            "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+            "sasl.oauthbearer.jwks.endpoint.url": keys,
+            "sasl.oauthbearer.expected.audience": AUDIENCE,
+            "connections.max.reauth.ms": str(LIFETIME_MS),
+        }
+        for protocol in ("sasl_plaintext", "sasl_ssl"):
+            settings |= {
+                f"listener.name.{protocol}.oauthbearer.sasl.server.callback.handler.class": (
+                    f"{JAVA}.oauthbearer.OAuthBearerValidatorCallbackHandler"
+                ),
+                f"listener.name.{protocol}.oauthbearer.sasl.jaas.config": (
+                    f"{JAVA}.oauthbearer.OAuthBearerLoginModule required;"
+                ),
+                f"listener.name.{protocol}.sasl.oauthbearer.jwks.endpoint.url": keys,
+            }
+        self._kafka = ApacheKafka(
+            directory,
+            (*LONG_LIVED, f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys}"),
+            settings=settings,
+            listeners=("SASL_PLAINTEXT", "SASL_SSL", "SSL"),
+            users={USER: PASSWORD},
+        )
+
+    def start(self) -> SecuredBroker:
+        directory, kafka = self._directory, self._kafka
+        write_files(directory)
+        kafka.start()
+        return SecuredBroker(
+            kafka.bootstrap,
+            kafka.addresses["SASL_PLAINTEXT"],
+            kafka.addresses["SASL_SSL"],
+            kafka.addresses["SSL"],
+            "",
+            directory / "ca.pem",
+            directory / f"{USER}.pem",
+            directory / "token",
+            None,
+        )
+
+    def stop(self) -> int:
+        return self._kafka.stop()
+
+    def errors(self) -> str:
+        return (self._directory / "errors").read_text()
+
+
+def write_files(directory: Path) -> None:
+    """Writes the certificates of a server and of the user, keys, and a bearer token."""
+    for more in ((), ("--user", USER)):
+        make = tailrace("certificate", "make", str(directory), *more)
+        subprocess.run(make, check=True, stdout=subprocess.DEVNULL, timeout=30)
+    write_bearer_files(directory)
 
 
 def write_bearer_files(directory: Path) -> None:

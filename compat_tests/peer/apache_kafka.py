@@ -38,15 +38,18 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 """
-PROTECTED = """\
-listeners=PLAINTEXT://{address},SASL_PLAINTEXT://{protected},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://{address},SASL_PLAINTEXT://{protected}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
-sasl.enabled.mechanisms=PLAIN
-listener.name.sasl_plaintext.plain.sasl.jaas.config=\
-org.apache.kafka.common.security.plain.PlainLoginModule required {users};
+LOGINS = """\
+listeners=PLAINTEXT://{address},{listeners},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://{address},{listeners}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,{protocols},CONTROLLER:PLAINTEXT
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512
 """
-"""The settings for a listener that asks for an access key. They replace those above with the same names."""
+"""The settings for listeners where clients log in. They replace those above with the same names."""
+LISTENER = """\
+listener.name.{name}.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required {users};
+listener.name.{name}.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.{name}.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+"""
 
 
 def logging_option() -> str:
@@ -60,13 +63,18 @@ class ApacheKafka:
         jvm: tuple[str, ...] = LONG_LIVED,
         node: int = 1,
         settings: Mapping[str, str] | None = None,
-        access_keys: Mapping[str, str] | None = None,
+        listeners: tuple[str, ...] = (),
+        users: Mapping[str, str] | None = None,
     ) -> None:
-        """With `access_keys`, the password of each user, the node also listens where it asks for SASL/PLAIN."""
+        """Takes the protocols of more listeners, such as SASL_SSL, and the password of each user.
+
+        A user may log in with PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512.
+        """
         self.bootstrap = ""
-        self.protected = ""
-        """The address at which the node asks for an access key."""
-        self._access_keys = access_keys
+        self.addresses: dict[str, str] = {}
+        """The address for each protocol of `listeners`."""
+        self._listeners = listeners
+        self._users = dict(users or {})
         self.data = directory / "data"
         self._directory = directory
         self._errors = directory / "errors"
@@ -109,17 +117,27 @@ class ApacheKafka:
         self._settings = self._directory / name
         controller = free_port()
         text = SETTINGS.format(node=self._node, address=self.bootstrap, controller=controller, data=self.data)
-        if self._access_keys is not None:
-            self.protected = f"127.0.0.1:{free_port()}"
-            users = " ".join(f'user_{name}="{key}"' for name, key in self._access_keys.items())
-            text += PROTECTED.format(
-                address=self.bootstrap, protected=self.protected, controller=controller, users=users
-            )
+        if self._listeners:
+            text += self._login_settings(controller)
         more = "".join(f"{name}={value}\n" for name, value in self._more_settings.items())
         self._settings.write_text(text + more)
 
+    def _login_settings(self, controller: int) -> str:
+        self.addresses = {protocol: f"127.0.0.1:{free_port()}" for protocol in self._listeners}
+        text = LOGINS.format(
+            address=self.bootstrap,
+            controller=controller,
+            listeners=",".join(f"{protocol}://{address}" for protocol, address in self.addresses.items()),
+            protocols=",".join(f"{protocol}:{protocol}" for protocol in self._listeners),
+        )
+        users = " ".join(f'user_{name}="{password}"' for name, password in self._users.items())
+        return text + "".join(LISTENER.format(name=each.lower(), users=users) for each in self._listeners)
+
     def format(self) -> None:
         arguments = ["format", "--cluster-id", CLUSTER_ID, "--config", str(self._settings)]
+        for name, password in self._users.items():
+            for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+                arguments += ["--add-scram", f"{mechanism}=[name={name},password={password}]"]
         command = [java(), *SHORT_LIVED, "-cp", class_path(), "kafka.tools.StorageTool", *arguments]
         subprocess.run(command, check=True, capture_output=True, timeout=READY_SECONDS_MAX)
 

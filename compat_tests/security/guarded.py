@@ -6,14 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from cluster import FREE_PORTS, READY_LINE, Server, tailrace
+from peer.apache_kafka import ApacheKafka
 
 USER, PASSWORD = "alice", "alice-secret"
 MECHANISM = "SCRAM-SHA-256"
 SETTINGS = {
-    "listener.security.protocol.map": "PUBLIC:PLAINTEXT,PUBLIC_1:SASL_PLAINTEXT",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+    "delegation.token.secret.key": "a secret key of this test",
 }
+LISTENERS = {"listener.security.protocol.map": "PUBLIC:PLAINTEXT,PUBLIC_1:SASL_PLAINTEXT"}
 
 
 @dataclass
@@ -56,6 +59,15 @@ class GuardedBroker:
             **settings,
         }
 
+    def properties(self, user: str = USER, password: str = PASSWORD, *, is_token: bool = False) -> str:
+        """Returns the settings of Java's clients and of `tailrace`, with which a user or a token logs in."""
+        token = ' tokenauth="true"' if is_token else ""
+        return (
+            f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={MECHANISM}\n"
+            "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required "
+            f'username="{user}" password="{password}"{token};\n'
+        )
+
 
 class GuardedTailrace:
     """`tailrace up` with an authorizer."""
@@ -66,7 +78,7 @@ class GuardedTailrace:
 
     def start(self) -> GuardedBroker:
         listeners = [word for _ in range(2) for word in ("--public", "127.0.0.1:0")]
-        given = [f"--set={name}={value}" for name, value in SETTINGS.items()]
+        given = [f"--set={name}={value}" for name, value in (SETTINGS | LISTENERS).items()]
         data = str(self._directory / "data")
         ready = self._server.start(tailrace("up", "--data", data, *listeners, *FREE_PORTS, *given))
         broker = GuardedBroker(*ready.group(1).split(","))
@@ -76,3 +88,19 @@ class GuardedTailrace:
 
     def stop(self) -> int:
         return self._server.stop()
+
+
+class GuardedApacheKafka:
+    """Apache Kafka with the same settings. It matches patterns of groups again after the shortest time that it allows:
+    a new rule shows no topic to a member before that."""
+
+    def __init__(self, directory: Path) -> None:
+        settings = SETTINGS | {"group.consumer.regex.refresh.interval.ms": "10000"}
+        self._kafka = ApacheKafka(directory, settings=settings, listeners=("SASL_PLAINTEXT",), users={USER: PASSWORD})
+
+    def start(self) -> GuardedBroker:
+        self._kafka.start()
+        return GuardedBroker(self._kafka.bootstrap, self._kafka.addresses["SASL_PLAINTEXT"])
+
+    def stop(self) -> int:
+        return self._kafka.stop()

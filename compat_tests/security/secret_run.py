@@ -111,7 +111,7 @@ def forms_of(secret: bytes) -> set[bytes]:
 
 def token_in(output: str) -> tuple[str, str]:
     """Returns the id and the HMAC of the token in the output of Kafka's tool."""
-    found = re.search(r"^([0-9a-f]{8}-[0-9a-f-]{27})\s+(\S+)", output, re.MULTILINE)
+    found = re.search(r"^([\w-]{22,36})\s+(\S+=)\s+User:", output, re.MULTILINE)
     assert found is not None, output
     return found[1], found[2]
 

@@ -5,8 +5,7 @@ The cases of Kafka's AuthorizerIntegrationTest that are about consumers and prod
 
 import re
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,24 +22,10 @@ from confluent_kafka.admin import (
 )
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import GroupAuthorizationFailedError, TopicAuthorizationFailedError
-from security.guarded import USER, GuardedBroker, GuardedTailrace
+from security.guarded import USER, GuardedBroker
 from topics import topic_creator
 
 SECONDS_MAX = 20
-
-
-@pytest.fixture(scope="module")
-def guarded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedBroker]:
-    """Yields a broker with an authorizer and the user alice."""
-    if request.config.getoption("--broker") != "tailrace":
-        pytest.skip("Apache Kafka gets its users in another way")
-    directory: Path = tmp_path_factory.mktemp("guarded")
-    broker = GuardedTailrace(directory)
-    running = broker.start()
-    try:
-        yield running
-    finally:
-        broker.stop()
 
 
 @pytest.fixture
@@ -139,6 +124,45 @@ def test_a_member_needs_the_group_and_a_pattern_shows_only_what_may_be_described
     allow(guarded, "read", "--topic", topic)
     assert polled(consumer, lambda message: message.error() is None).value() == b"first"
     consumer.close()
+
+
+def test_a_pattern_matches_internal_topics_if_the_client_wants_them_and_may(guarded: GuardedBroker, topic: str) -> None:
+    """testPatternSubscription: NotMatchingInternalTopic, MatchingInternalTopicWithDescribeOnlyPermission,
+    MatchingInternalTopic"""
+    allow(guarded, "read", "--topic", topic, "--group", topic)
+    allow(guarded, "describe", "--topic", "__consumer_offsets")
+
+    def subscribe(*, excludes: bool) -> KafkaConsumer:
+        settings = guarded.kafka_python(group_id=topic, exclude_internal_topics=excludes, enable_auto_commit=False)
+        consumer = KafkaConsumer(**settings, auto_offset_reset="earliest")
+        consumer.subscribe(pattern=f"^({re.escape(topic)}|__consumer_offsets)$")
+        return consumer
+
+    def reads(consumer: KafkaConsumer, *expected: str) -> None:
+        deadline = time.monotonic() + SECONDS_MAX
+        found: set[str] = set()
+        while not found.issuperset(expected):
+            assert time.monotonic() < deadline
+            found |= {partition.topic for partition in consumer.poll(200)}
+        assert {each.topic for each in consumer.assignment()} == set(expected)
+        consumer.close()
+
+    reads(subscribe(excludes=True), topic)
+    consumer = subscribe(excludes=False)
+    with pytest.raises(TopicAuthorizationFailedError):
+        reads(consumer, topic, "__consumer_offsets")
+    consumer.close()
+    allow(guarded, "read", "--topic", "__consumer_offsets")
+    try:
+        reads(subscribe(excludes=False), topic, "__consumer_offsets")
+    finally:
+        forbid(guarded, "read", "describe", "--topic", "__consumer_offsets")
+
+
+def test_a_consumer_without_permissions_is_created_and_closed(guarded: GuardedBroker, topic: str) -> None:
+    """testCreateAndCloseConsumerWithNoAccess"""
+    KafkaConsumer(**guarded.kafka_python(group_id=topic)).close()
+    Consumer(guarded.librdkafka(group_id=topic)).close()
 
 
 def test_a_revoked_rule_stops_a_consumer_and_a_new_one_lets_it_go_on(guarded: GuardedBroker, topic: str) -> None:

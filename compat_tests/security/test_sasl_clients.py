@@ -10,6 +10,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.abc import AbstractTokenProvider as AsyncTokenProvider
 from aiokafka.errors import AuthenticationFailedError, KafkaConnectionError
+from brokers import is_apache_kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError as PythonError
@@ -141,8 +142,10 @@ def test_a_client_proves_who_it_is_produces_and_consumes(
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "OAUTHBEARER"])
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.__name__.removeprefix("with_"))
 def test_a_client_with_wrong_credentials_is_refused(
-    secured: SecuredBroker, topic: str, client: Client, mechanism: str
+    request: pytest.FixtureRequest, secured: SecuredBroker, topic: str, client: Client, mechanism: str
 ) -> None:
+    if is_apache_kafka(request) and client is with_aiokafka and mechanism == "OAUTHBEARER":
+        pytest.skip("aiokafka sends a request although its token is refused, and never understands Kafka's answer")
     with pytest.raises(PermissionError):
         client(secured, "SASL_PLAINTEXT", mechanism, topic, "wrong-secret")
 

@@ -118,20 +118,21 @@ def test_the_password_is_the_access_key_of_brokers_that_ask_for_one(
 ) -> None:
     if not is_apache_kafka(request):
         pytest.skip("brokers of Tailrace ask for no access key")
-    broker = ApacheKafka(tmp_path / "kafka", access_keys={"me": "secret-key"})
+    broker = ApacheKafka(tmp_path / "kafka", listeners=("SASL_PLAINTEXT",), users={"me": "secret-key"})
     replica = Server(tmp_path, "replica", REPLICA_READY)
     (tmp_path / "kafka").mkdir()
     try:
         broker.start()
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         admin.create_topics([NewTopic("my-stream", 1, 1)])["my-stream"].result(20)
-        handled = _function(tmp_path, KAFKA.replace("BROKER", broker.protected))
+        protected = KAFKA.replace("BROKER", broker.addresses["SASL_PLAINTEXT"])
+        handled = _function(tmp_path, protected)
         _produce(broker.bootstrap, 20)
         replica.start(tailrace("trigger", "run", str(tmp_path)))
         _handles(handled, 20)
         assert replica.stop() == 0
 
-        _function(tmp_path, KAFKA.replace("BROKER", broker.protected).replace("secret-key", "wrong-key"))
+        _function(tmp_path, protected.replace("secret-key", "wrong-key"))
         status, output = run_to_end(tailrace("trigger", "run", str(tmp_path)))
         assert status == 1
         assert "does not accept the access key of the user me" in output

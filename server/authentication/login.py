@@ -55,6 +55,8 @@ class Login:
         """
         session = self._session
         if session.takes_token:
+            if api_key == ApiKey.SASL_HANDSHAKE:
+                return None  # it gets an error, and then the connection closes
             allowed: tuple[int, ...] = (ApiKey.SASL_AUTHENTICATE,)
         elif session.has_logged_in:
             if api_key != ApiKey.SASL_HANDSHAKE:

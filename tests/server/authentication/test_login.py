@@ -196,6 +196,13 @@ async def test_api_versions_after_the_handshake_are_refused(autojump_clock: Mock
         assert await client.is_closed()
 
 
+async def test_a_second_handshake_gets_an_error_before_the_connection_closes(autojump_clock: MockClock) -> None:
+    async with SaslServer().connected() as client:
+        assert (await client.shake("PLAIN")).error_code == ErrorCode.NONE
+        assert (await client.shake("PLAIN")).error_code == ErrorCode.ILLEGAL_SASL_STATE
+        assert await client.is_closed()
+
+
 @pytest.mark.parametrize("after_handshake", [True, False])
 async def test_other_requests_before_the_login_are_refused_with_one_line(
     autojump_clock: MockClock, after_handshake: bool

@@ -11,6 +11,7 @@ from tailrace.protocol.messages.consumer_group_describe import ConsumerGroupDesc
 from tailrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from tailrace.protocol.messages.delete_groups import DeleteGroupsRequest
 from tailrace.protocol.messages.describe_groups import DescribeGroupsRequest
+from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tailrace.protocol.messages.list_groups import ListGroupsRequest
 from tailrace.protocol.messages.offset_commit import (
@@ -299,38 +300,73 @@ async def test_a_group_is_described_unless_its_members_read_hidden_topics(autoju
         assert group.authorized_operations == 1 << Op.DESCRIBE
 
 
+class _PatternMember:
+    """A member whose subscription is a pattern, and the partitions that it has."""
+
+    def __init__(self, authorized: AuthorizedSpu, pattern: str) -> None:
+        self._authorized = authorized
+        self._pattern = pattern
+        self._epoch = 0
+        self._owned: list[TopicPartitions] = []
+
+    async def topics(self) -> list[str]:
+        """Sends a heartbeat, takes over what the response assigns, and returns the names of the topics."""
+        names = {topic.id: name for name, topic in self._authorized.spu.cluster.topics.items()}
+        request = ConsumerGroupHeartbeatRequest(
+            "group",
+            MEMBER,
+            self._epoch,
+            rebalance_timeout_ms=5000,
+            subscribed_topic_names=[],
+            subscribed_topic_regex=self._pattern,
+            topic_partitions=self._owned,
+        )
+        response = await self._authorized.request(ApiKey.CONSUMER_GROUP_HEARTBEAT, request)
+        assert response.error_code == NONE
+        self._epoch = response.member_epoch
+        if response.assignment is not None:
+            self._owned = [
+                TopicPartitions(each.topic_id, each.partitions) for each in response.assignment.topic_partitions
+            ]
+        return sorted(names[each.topic_id] for each in self._owned)
+
+
 async def test_a_pattern_matches_only_topics_that_the_member_may_describe(autojump_clock: object) -> None:
     """A new rule has an effect at the next heartbeat of the member."""
     async with authorized_spu() as authorized:
         await authorized.coordinate()
         await authorized.create("orders-1")
         await authorized.create("orders-2")
-        names = {topic.id: name for name, topic in authorized.spu.cluster.topics.items()}
         authorized.allow(READ, rule(*TOPIC_DESCRIBE, "orders-1"))
-
-        async def assigned(epoch: int, owned: list[str] | None) -> tuple[int, list[str] | None]:
-            ids = {name: topic_id for topic_id, name in names.items()}
-            partitions = None if owned is None else [TopicPartitions(ids[name], [0]) for name in owned]
-            request = ConsumerGroupHeartbeatRequest(
-                "group",
-                MEMBER,
-                epoch,
-                rebalance_timeout_ms=5000,
-                subscribed_topic_names=[],
-                subscribed_topic_regex="orders-.*",
-                topic_partitions=partitions,
-            )
-            response = await authorized.request(ApiKey.CONSUMER_GROUP_HEARTBEAT, request)
-            assert response.error_code == NONE
-            if response.assignment is None:
-                return response.member_epoch, None
-            return response.member_epoch, sorted(names[each.topic_id] for each in response.assignment.topic_partitions)
-
-        epoch, topics = await assigned(0, [])
-        assert topics == ["orders-1"]
+        member = _PatternMember(authorized, "orders-.*")
+        assert await member.topics() == ["orders-1"]
         authorized.allow(rule(*TOPIC_DESCRIBE, "orders-2"))
-        epoch, topics = await assigned(epoch, topics)
-        assert topics == ["orders-1", "orders-2"]
+        assert await member.topics() == ["orders-1", "orders-2"]
         authorized.remove(rule(*TOPIC_DESCRIBE, "orders-1"))
-        epoch, topics = await assigned(epoch, topics)
-        assert topics == ["orders-2"]
+        assert await member.topics() == ["orders-2"]
+
+
+async def test_a_pattern_matches_internal_topics_that_the_member_may_describe(autojump_clock: object) -> None:
+    """testPatternSubscription: MatchingInternalTopic, MatchingInternalTopicWithDescribeOnlyPermission,
+    NotMatchingInternalTopic"""
+    async with authorized_spu() as authorized:
+        await authorized.coordinate()
+        await authorized.create()
+        authorized.allow(READ, TOPIC_READ)
+        member = _PatternMember(authorized, ".*")
+        assert await member.topics() == ["topic"]
+        authorized.allow(rule(*TOPIC_DESCRIBE, "__consumer_offsets"))
+        assert await member.topics() == ["__consumer_offsets", "topic"]
+        partitions = [FetchPartition(0, fetch_offset=0, partition_max_bytes=1000)]
+        fetch = FetchRequest(
+            replica_id=-1, max_wait_ms=0, topics=[FetchTopic("__consumer_offsets", partitions=partitions)]
+        )
+
+        async def fetched() -> int:
+            response = await authorized.request(ApiKey.FETCH, fetch, 12)
+            code: int = response.responses[0].partitions[0].error_code
+            return code
+
+        assert await fetched() == OF_TOPIC
+        authorized.allow(rule(*TOPIC_READ, "__consumer_offsets"))
+        assert await fetched() == NONE

@@ -80,6 +80,27 @@ async def test_an_idempotent_producer_needs_the_cluster_or_some_topic(autojump_c
             assert (await _init(authorized)).error_code == code, rules
 
 
+async def test_a_producer_that_was_refused_succeeds_on_its_connection_once_its_rules_are_right(
+    autojump_clock: object,
+) -> None:
+    """testRetryProducerInitializationAfterPermissionFix"""
+    deny_all = rule(*TOPIC_WRITE, "*", permission=Permission.DENY)
+    async with authorized_spu() as authorized:
+        await authorized.create()
+        authorized.allow(deny_all)
+        client = await authorized.client()
+        init = InitProducerIdRequest(None, 60_000)
+        assert (await client.request(ApiKey.INIT_PRODUCER_ID, 4, init)).error_code == OF_CLUSTER
+        authorized.remove(deny_all)
+        authorized.allow(rule(*TOPIC_WRITE, "t", pattern=PatternType.PREFIXED), TOPIC_WRITE)
+        producer = await client.request(ApiKey.INIT_PRODUCER_ID, 4, init)
+        assert producer.error_code == NONE
+        records = batch(b"hi", producer_id=producer.producer_id, producer_epoch=0, base_sequence=0)
+        data = [TopicProduceData("topic", partition_data=[PartitionProduceData(0, records)])]
+        response = await client.request(ApiKey.PRODUCE, 11, ProduceRequest(None, -1, 1000, data))
+        assert response.responses[0].partition_responses[0].error_code == NONE
+
+
 async def test_a_transactional_producer_needs_its_id(autojump_clock: object) -> None:
     """testTransactionalProducerInitTransactions…, shouldInitTransactionsWhenAclSet"""
     async with authorized_spu() as authorized:
