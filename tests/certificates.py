@@ -62,9 +62,20 @@ def nameless_certificate() -> bytes:
     return issued.private_key_and_cert_chain_pem.bytes()
 
 
-def private_tls(*names: str) -> dict[str, str]:
-    """Returns the settings of a server whose private port is encrypted, with a certificate for the names."""
-    key, marker, chain = server_certificate(*names).decode().partition("-----BEGIN CERT")
+@cache
+def foreign_certificate(*names: str) -> bytes:
+    """Returns the key and the certificates of a server that another authority has signed, in PEM."""
+    issued = trustme.CA(key_type=trustme.KeyType.ECDSA).issue_cert(*names, key_type=trustme.KeyType.ECDSA)
+    return issued.private_key_and_cert_chain_pem.bytes()
+
+
+def private_tls(*names: str, is_foreign: bool = False) -> dict[str, str]:
+    """Returns the settings of a server whose private port is encrypted, with a certificate for the names.
+
+    If it is foreign, another authority has signed it.
+    """
+    certificate = foreign_certificate(*names) if is_foreign else server_certificate(*names)
+    key, marker, chain = certificate.decode().partition("-----BEGIN CERT")
     return {
         "listener.security.protocol.map": "PRIVATE:SSL",
         "listener.name.private.ssl.keystore.key": key,
