@@ -139,10 +139,12 @@ async def _test(admin: AdminClient, arguments: argparse.Namespace) -> int | None
     except HostError as error:
         raise UsageError(str(error)) from error
     (kind, _, name) = named[0]
-    authorizer = await _authorizer(admin)
+    authorizer, hidden = await _authorizer(admin)
     asked = (principal, arguments.host, operation, kind, name)
     decision = authorizer.decide(*asked)
     sentences = explain(authorizer, *asked)
+    if hidden and not decision.allowed:
+        sentences.append(f"But the servers do not tell {' and '.join(hidden)}, which may allow it.")
     document = {
         "principal": str(principal),
         "operation": name_of(operation),
@@ -156,20 +158,25 @@ async def _test(admin: AdminClient, arguments: argparse.Namespace) -> int | None
     return None if decision.allowed else DENIED
 
 
-async def _authorizer(admin: AdminClient) -> Authorizer:
-    """Makes an authorizer with the rules and settings of the cluster, which decides as the servers do."""
+async def _authorizer(admin: AdminClient) -> tuple[Authorizer, list[str]]:
+    """Makes an authorizer with the rules and settings of the cluster, which decides as the servers do.
+
+    Also returns the settings that the servers hide: Apache Kafka hides both from everybody.
+    """
     tables = SecurityTables()
     for rule in await admin.acls(AclFilter()):
         tables.put(rule)
-    settings: dict[str, str] = {}
+    settings: dict[str, str | None] = {}
     try:
         broker = next(each for each in await admin.brokers() if not each.is_fenced)
         configs = await admin.configs(ConfigResource(BROKER_RESOURCE, str(broker.id)), documented=False)
-        settings = {each.name: each.value or "" for each in configs}
+        settings = {each.name: each.value for each in configs}
     except RefusedError:
-        pass  # the client may list rules, but may not see settings
-    users = [each.strip() for each in settings.get(SUPER_USERS, "").split(";")]
-    return Authorizer(tables, filter(None, users), allows_everyone_without_rule=settings.get(ALLOW_EVERYONE) == "true")
+        settings = dict.fromkeys((SUPER_USERS, ALLOW_EVERYONE))  # the client may list rules, but may not see settings
+    hidden = [name for name in (SUPER_USERS, ALLOW_EVERYONE) if name in settings and settings[name] is None]
+    users = [each.strip() for each in (settings.get(SUPER_USERS) or "").split(";")]
+    allows_everyone = settings.get(ALLOW_EVERYONE) == "true"
+    return Authorizer(tables, filter(None, users), allows_everyone_without_rule=allows_everyone), hidden
 
 
 # output

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from brokers import is_apache_kafka
 from clients.java import run_tool
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import (
@@ -271,3 +272,14 @@ def test_kafkas_own_tool_manages_rules(guarded: GuardedBroker, topic: str) -> No
     shown = run_tool("acls", *where, "--list", "--principal", "User:carol")
     assert "patternType=PREFIXED" in shown
     assert "(principal=User:carol, host=10.0.0.1, operation=WRITE, permissionType=DENY)" in shown
+
+
+def test_a_command_names_the_settings_that_a_broker_hides(
+    request: pytest.FixtureRequest, guarded: GuardedBroker
+) -> None:
+    status, answer = guarded.asks("acl", "test", "ANONYMOUS", "write", "--topic", "some-topic")
+    if is_apache_kafka(request):
+        assert (status, answer.splitlines()[1]) == (1, "No, because no rule allows it.")
+        assert "do not tell super.users" in answer
+    else:
+        assert status == 0 and "super.users has the principal" in answer

@@ -64,7 +64,9 @@ def test_users_are_managed_over_a_secured_connection(secured: SecuredBroker, tmp
     where = ("--bootstrap", secured.tls_address, "--client-config", str(config))
     created = run("user", "create", "bob", "--generate", *where)
     assert created.returncode == 0, created.stderr
-    settings = secured.properties("SASL_PLAINTEXT", "SCRAM-SHA-512", "bob", created.stdout.strip())
+    changed = run("user", "password", "bob", "--generate", *where)
+    assert changed.stdout != created.stdout
+    settings = secured.properties("SASL_PLAINTEXT", "SCRAM-SHA-512", "bob", changed.stdout.strip())
     bob = write(tmp_path / "bob.properties", settings)
     listed = run("user", "list", "-o", "json", "--bootstrap", secured.sasl_address, "--client-config", str(bob))
     assert [each["name"] for each in json.loads(listed.stdout)] == [USER, "bob"]

@@ -8,6 +8,7 @@ from spus import ADDRESS, SC_PUBLIC
 from structlog.testing import capture_logs
 
 from tailrace.cli.main import parse
+from tailrace.security.acls.acl_codes import Operation, ResourceType
 from tailrace.security.acls.acl_filters import text_of_rule
 
 Capture = pytest.CaptureFixture[str]
@@ -73,6 +74,18 @@ async def test_the_streaming_controller_takes_the_commands_too(autojump_clock: o
             capsys.readouterr()
             assert await _run(authorized, "test", "alice", "read", "--topic", "orders", through=sc) == 0
             assert "allow User:alice to read all topics" in capsys.readouterr().out
+
+
+async def test_settings_that_the_servers_hide_are_named(autojump_clock: object, capsys: Capture) -> None:
+    with capture_logs():
+        async with authorized_spu() as authorized:
+            authorized.allow((ResourceType.CLUSTER, Operation.DESCRIBE))
+            assert await _run(authorized, "test", "alice", "read", "--topic", "orders") == 1
+            assert capsys.readouterr().out == (
+                "May User:alice read topic orders?\n"
+                "No, because no rule allows it.\n"
+                "But the servers do not tell super.users and allow.everyone.if.no.acl.found, which may allow it.\n"
+            )
 
 
 async def test_without_permission_the_commands_are_refused(autojump_clock: object, capsys: Capture) -> None:

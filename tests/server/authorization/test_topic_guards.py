@@ -27,7 +27,7 @@ from tailrace.server.request_context import RequestContext
 
 CREATE, DELETE, DESCRIBE = (Res.TOPIC, Op.CREATE), (Res.TOPIC, Op.DELETE), (Res.TOPIC, Op.DESCRIBE)
 NONE, DENIED = ErrorCode.NONE, ErrorCode.TOPIC_AUTHORIZATION_FAILED
-TOPIC_KIND, BROKER_KIND, GROUP_KIND = 2, 4, 32
+TOPIC_KIND, BROKER_KIND, LOGGER_KIND, GROUP_KIND = 2, 4, 8, 32
 
 
 async def test_topics_are_created_with_permission_and_their_configs_shown_with_another(autojump_clock: object) -> None:
@@ -166,7 +166,7 @@ async def test_configs_are_described_per_resource(autojump_clock: object) -> Non
 
 
 async def test_configs_are_altered_per_resource(autojump_clock: object) -> None:
-    """testIncrementalAlterGroupConfigs…, testIncrementalAlterConfigsRequestRequiresClusterPermissionForBrokerLogger"""
+    """testIncrementalAlterGroupConfigs…"""
     async with authorized_spu() as authorized:
         await authorized.create()
         kinds = {TOPIC_KIND: "topic", GROUP_KIND: "group", BROKER_KIND: "1"}
@@ -191,3 +191,21 @@ async def test_configs_are_altered_per_resource(autojump_clock: object) -> None:
             assert await codes() == {TOPIC_KIND: DENIED, GROUP_KIND: NONE, BROKER_KIND: of_cluster}
             authorized.allow((Res.CLUSTER, Op.ALTER_CONFIGS), (Res.TOPIC, Op.ALTER_CONFIGS))
             assert await codes() == dict.fromkeys(kinds, NONE)
+
+
+async def test_loggers_belong_to_the_cluster(autojump_clock: object) -> None:
+    """testIncrementalAlterConfigsRequestRequiresClusterPermissionForBrokerLogger"""
+    change = incremental.AlterableConfig("kafka", 0, "DEBUG")
+    asked = incremental.AlterConfigsResource(LOGGER_KIND, "1", [change])
+    request = incremental.IncrementalAlterConfigsRequest([asked], validate_only=True)
+    of_cluster = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    async with authorized_spu() as authorized:
+
+        async def code() -> int:
+            found: int = (await authorized.request(ApiKey.INCREMENTAL_ALTER_CONFIGS, request)).responses[0].error_code
+            return found
+
+        authorized.allow((Res.TOPIC, Op.ALL), (Res.CLUSTER, Op.ALTER))
+        assert await code() == of_cluster
+        authorized.allow((Res.CLUSTER, Op.ALTER_CONFIGS))
+        assert await code() != of_cluster
