@@ -94,7 +94,7 @@ from .spu_storage import SpuStorage
 if TYPE_CHECKING:
     from tailrace.broker.transactions.hosting.marker_sender import MarkerSender
     from tailrace.protocol.messages.write_txn_markers import WritableTxnMarker, WriteTxnMarkersResponse
-    from tailrace.server.auditing.audit_trail import AuditTrail
+    from tailrace.server.auditing.audit_opening import OpenAudit
 
 FETCH_SESSION_PARTITIONS_MAX = 100_000
 
@@ -121,7 +121,7 @@ class Spu:
         logger: FilteringBoundLogger,
         *,
         traces: bool,
-        audit: "AuditTrail | None" = None,
+        audit: "OpenAudit | None" = None,
     ) -> None:
         # identity and seams
         self.id = SpuId(settings.id)
@@ -133,8 +133,9 @@ class Spu:
         self.wall_clock = seams.wall_clock
         self.chance = seams.chance
         self.storage = storage
-        self.audit = audit
+        self.audit = None if audit is None else audit.trail
         """The audit log, if it is turned on."""
+        self._audit_topic = None if audit is None else audit.topic
         self._listeners = listeners
         self.security = security
         self._nursery = nursery
@@ -146,7 +147,7 @@ class Spu:
         self.apis = API_TABLE
         self.metrics = BrokerMetrics()
         if audit is not None:
-            self.metrics.server.audit = audit.counts
+            self.metrics.server.audit = audit.trail.counts
         self.broker_configs = BrokerConfigs(settings.broker, _facts(settings))
         self.cluster = Cluster()
         self.replicas = ReplicaRegistry(self.id, self.cluster)
@@ -180,6 +181,7 @@ class Spu:
             tls=private_tls,
         )
         self._dial = RequestDialler(identity, self.cluster, seams.network, private_tls).dial
+        self._audit_channels = self._channels("audit")
         self._spu_requests = SpuRequests(self.id, self.cluster, self._dial, self.answer)
         self._clients: PublicServer | None = None
         """The server of clients. None until clients may connect."""
@@ -235,6 +237,7 @@ class Spu:
             self.replicas,
             self.cluster,
             self.storage_limit,
+            self._append_audit,
         )
         self.lease = Lease()
         self.sc = ScConnection(
@@ -533,6 +536,12 @@ class Spu:
 
         write_markers(self, markers, on_written)
 
+    async def _append_audit(self, topic: str, key: bytes, values: "Sequence[bytes]") -> None:
+        """Appends lines of an audit log, of this SPU or of the Streaming Controller. Raises OSError."""
+        from tailrace.broker.handlers.records.own_records import append_own  # only with an audit log in a topic
+
+        await append_own(self, self._audit_channels.send, topic, key, values)
+
     def _registration(self) -> Registration:
         private = self._listeners.private
         return Registration(
@@ -586,6 +595,8 @@ class Spu:
         nursery.start_soon(self.shelf_keeper.run)
         nursery.start_soon(self.storage_limit.run)
         nursery.start_soon(self.producer_ids.keep_reserve)
+        if self._audit_topic is not None:
+            nursery.start_soon(self._audit_topic.run, self._append_audit)
         return server
 
     async def _scrape(self) -> bytes:

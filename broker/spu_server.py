@@ -12,7 +12,7 @@ from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Listener
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, SpuSettings
-from tailrace.server.auditing.audit_opening import open_audit_trail
+from tailrace.server.auditing.audit_opening import open_audit
 from tailrace.server.listening import listen
 from tailrace.server.security import load_server_security
 
@@ -51,13 +51,15 @@ class SpuServer:
             security = load_server_security(settings.broker, _names(settings), self._seams.files, self._logger)
             storage = await take_storage(SpuId(settings.id), settings.data_directory, self._seams, self._logger, held)
             configs = BrokerConfigs(settings.broker)
-            audit = await open_audit_trail(configs, settings.data_directory, self._seams, self._logger, self.stop)
+            audit = await open_audit(
+                configs, f"spu-{settings.id}", settings.data_directory, self._seams, self._logger, self.stop
+            )
             try:
                 with ExitStack() as listening:
                     listeners = await self._listen(listening)
                     async with trio.open_nursery() as nursery:
                         if audit is not None:
-                            await nursery.start(audit.run)
+                            await nursery.start(audit.trail.run)
                         self.spu = Spu(
                             settings,
                             self._seams,

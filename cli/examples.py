@@ -11,6 +11,16 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "status": ("tailrace status", "tailrace status --watch 5"),
     "doctor": ("tailrace doctor", "tailrace doctor --output json"),
+    "token create": (
+        "tailrace token create --client-config client.properties",
+        "tailrace token create --owner spark --renewer yarn --lifetime 2d --client-config client.properties",
+    ),
+    "token list": ("tailrace token list", "tailrace token list --owner spark --output json"),
+    "token renew": ("tailrace token renew 0e7c8a52-1d5f-4a3b-9c7e-2b1a6f0d9e84 --for 12h",),
+    "token expire": (
+        "tailrace token expire 0e7c8a52-1d5f-4a3b-9c7e-2b1a6f0d9e84",
+        "tailrace token expire 0e7c8a52-1d5f-4a3b-9c7e-2b1a6f0d9e84 --in 10m",
+    ),
     "certificate make": (
         "tailrace certificate make ./certificates",
         "tailrace certificate make ./certificates --spu 7 --host broker7.example",
@@ -253,8 +263,13 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "audit show": (
         "tailrace audit show ./data --outcome denied --last 20",
         "tailrace audit show ./data --principal User:alice --output json",
+        "tailrace audit show --topic audit --resource TOPIC:orders",
     ),
-    "audit verify": ("tailrace audit verify ./data", "tailrace audit verify ./data --key verification-key.pem"),
+    "audit verify": (
+        "tailrace audit verify ./data",
+        "tailrace audit verify ./data --key verification-key.pem",
+        "tailrace audit verify --topic audit --key spu-1.pem --key spu-2.pem --key sc.pem",
+    ),
     "log verify": ("tailrace log verify ./data --progress",),
     "config check": ("tailrace config check", "tailrace config check tailrace.toml --server spu"),
     "completion": (

@@ -74,6 +74,10 @@ _COMMANDS = {
     "user list": ("security.user_commands", "List the users and the mechanisms that they log in with."),
     "user password": ("security.user_commands", "Change the password of a user."),
     "user delete": ("security.user_commands", "Delete users, or their credentials for one mechanism."),
+    "token create": ("security.token_commands", "Create a password for a limited time: a delegation token."),
+    "token list": ("security.token_commands", "List the delegation tokens that you may see."),
+    "token renew": ("security.token_commands", "Let a delegation token expire later."),
+    "token expire": ("security.token_commands", "Let a delegation token expire, at once or soon."),
     "certificate make": ("security.certificate_commands", "Make an authority, and a certificate that it signs."),
     "certificate show": ("security.certificate_commands", "Show the names and the validity of certificates."),
     "certificate renew": ("security.certificate_commands", "Replace certificates by ones that are valid for longer."),
@@ -180,6 +184,7 @@ _ALIASES = {
         "controller",
         "connection",
         "user",
+        "token",
     )
 }
 _GROUPS = {
@@ -193,6 +198,7 @@ _GROUPS = {
     "segment": "Inspect the segments of partitions.",
     "group": "Manage consumer groups.",
     "user": "Manage the users that may log in.",
+    "token": "Manage delegation tokens, which are passwords for a limited time.",
     "transaction": "Inspect transactions, and end those that hang.",
     "acl": "Say who may do what.",
     "quota": "Limit how much clients may use.",
@@ -219,6 +225,7 @@ _SECTIONS = {
         "spu",
         "spu-group",
         "user",
+        "token",
         "certificate",
         "serve",
         "apply",

@@ -39,7 +39,7 @@ from tailrace.runtime.network import Address, Listener
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, ScSettings
 from tailrace.security.settings.security_settings import METRICS
-from tailrace.server.auditing.audit_opening import open_audit_trail
+from tailrace.server.auditing.audit_opening import open_audit
 from tailrace.server.authorization.authorizing import authorization_of
 from tailrace.server.health import Readiness
 from tailrace.server.host import NO_SPU
@@ -55,6 +55,7 @@ from .sc_metrics import ScGauges, ScMetrics, gauges_of, render
 if TYPE_CHECKING:
     from tailrace.controller.administration.archive_requests import ArchiveRequests
     from tailrace.controller.administration.trigger_requests import TriggerRequests
+    from tailrace.server.auditing.audit_topic import AuditTopic
     from tailrace.server.auditing.audit_trail import AuditTrail
 
 STORE_SECONDS_MAX = 2.0
@@ -104,6 +105,7 @@ class StreamingController:
         self._listening: list[tuple[str, Address]] = []
         self._term: _Term | None = None
         self._audit: AuditTrail | None = None
+        self._audit_topic: AuditTopic | None = None
 
     # running
 
@@ -122,9 +124,11 @@ class StreamingController:
             metrics = await self._listen_for_scrapes(listening)
             status = _StartedOnce(task_status)
             settings = self._settings
-            self._audit = await open_audit_trail(
-                BrokerConfigs(settings.broker), settings.data_directory, self._seams, self._logger, self.stop
+            audit = await open_audit(
+                BrokerConfigs(settings.broker), "sc", settings.data_directory, self._seams, self._logger, self.stop
             )
+            if audit is not None:
+                self._audit, self._audit_topic = audit
             async with trio.open_nursery() as nursery:
                 if self._audit is not None:
                     self.metrics.server.audit = self._audit.counts
@@ -164,6 +168,8 @@ class StreamingController:
                 nursery.start_soon(term.connections.run)
                 nursery.start_soon(self._reconcile, term)
                 nursery.start_soon(self._rebalance, term)
+                if self._audit_topic is not None:
+                    nursery.start_soon(self._audit_topic.run, term.connections.append_audit)
                 private_tls = self.security.listener(self._settings.private.name).tls
                 nursery.start_soon(PrivateServer(term.connections, self._logger, private_tls).serve, private)
                 clients_max = controller_clients_max(self._seams.files.descriptors_max())

@@ -31,6 +31,7 @@ class InternalApiKey(IntEnum):
     APPLY_METADATA = 10051
     DESCRIBE_REPLICAS = 10052
     DESCRIBE_REPLICA_SEGMENTS = 10053
+    APPEND_AUDIT = 10054
 
     INTRODUCE = 10100
     REFUSE = 10101
@@ -107,6 +108,7 @@ SPU_PRIVATE_APIS = table_of(
     _api(InternalApiKey.APPLY_METADATA),
     _api(InternalApiKey.DESCRIBE_REPLICAS),
     _api(InternalApiKey.DESCRIBE_REPLICA_SEGMENTS),
+    _api(InternalApiKey.APPEND_AUDIT),
 )
 """The requests of the SC to an SPU, on the connection that the SPU has opened to the SC's private port."""
 

@@ -53,6 +53,8 @@ class AuditCounts:
     def __init__(self) -> None:
         self.audited_events = 0
         self.lost_audit_events = 0
+        self.audit_topic_lines = 0
+        self.missed_audit_topic_lines = 0
 
 
 class ServerMetrics:
@@ -139,6 +141,8 @@ _LOGINS = (
 _AUDIT = (
     ("audited_events", "Events written to the audit log."),
     ("lost_audit_events", "Events that could not be written to the audit log."),
+    ("audit_topic_lines", "Lines of the audit log that were copied to its topic."),
+    ("missed_audit_topic_lines", "Lines of the audit log that were removed before they could be copied to its topic."),
 )
 _SENT_RECORDS = (
     ("uncopied_record_bytes", "Bytes of record batches that went from the page cache to clients without a copy."),

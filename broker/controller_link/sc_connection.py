@@ -38,6 +38,10 @@ CONNECT_SECONDS_MAX = 2.0
 """How long to wait for a connection."""
 LEAVE_SECONDS_MAX = 1.0
 """How long to wait for the response to Leave. Without it, the SC notices the end of this SPU by its lease."""
+CONCURRENT = frozenset(
+    {InternalApiKey.DESCRIBE_REPLICAS, InternalApiKey.DESCRIBE_REPLICA_SEGMENTS, InternalApiKey.APPEND_AUDIT}
+)
+"""The requests of the SC that are handled concurrently, because they take long or wait for other requests."""
 LEASE_MS_ASSUMED = 1500
 """The duration of a lease if an SC refuses this SPU and does not name it."""
 LATE_SECONDS_MAX = 3.0
@@ -192,7 +196,7 @@ class ScConnection:
             serves=SPU_PRIVATE_APIS,
             asks=SC_PRIVATE_APIS,
             handle=handle,
-            concurrent=frozenset({InternalApiKey.DESCRIBE_REPLICAS, InternalApiKey.DESCRIBE_REPLICA_SEGMENTS}),
+            concurrent=CONCURRENT,
             logger=self._logger,
         )
         registration = _as_seen_from(connection.local.host, self._registration)

@@ -1,5 +1,6 @@
 """Handles the requests of the Streaming Controller to this SPU, and sends it reports."""
 
+from collections.abc import Awaitable, Callable, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -30,6 +31,10 @@ UNLIMITED = -1
 """Stands for a missing storage limit in the heartbeat."""
 
 
+AppendAudit = Callable[[str, bytes, Sequence[bytes]], Awaitable[None]]
+"""Appends lines of the audit log of the Streaming Controller to a topic, with one key. Raises OSError."""
+
+
 class ScReceiver:
     def __init__(
         self,
@@ -41,6 +46,7 @@ class ScReceiver:
         replicas: ReplicaRegistry,
         cluster: Cluster,
         storage_limit: StorageLimit,
+        append_audit: AppendAudit,
     ) -> None:
         self._spu = spu
         self._dispatcher = dispatcher
@@ -50,6 +56,7 @@ class ScReceiver:
         self._replicas = replicas
         self._cluster = cluster
         self._storage_limit = storage_limit
+        self._append_audit = append_audit
         self._has_specs = trio.Event()
 
     def on_connecting(self, reported: tuple[Endpoint, ...]) -> None:
@@ -71,6 +78,14 @@ class ScReceiver:
                 from tailrace.broker.descriptions.local_segments import describe_segments
 
                 return await describe_segments(self._replicas, message)
+            case InternalApiKey.APPEND_AUDIT:
+                from tailrace.protocol.internal.append_audit import AppendAuditResponse
+
+                try:
+                    await self._append_audit(message.topic, message.key, message.lines)
+                except OSError as error:
+                    return AppendAuditResponse(str(error) or type(error).__name__)
+                return AppendAuditResponse()
         raise AssertionError(f"{api_key!r} is not in the table of requests to an SPU")
 
     def _apply_metadata(self, message: ApplyMetadataRequest) -> None:

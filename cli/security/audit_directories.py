@@ -13,7 +13,9 @@ _DEPTH_MAX = 3
 
 def add_directory(parser: argparse.ArgumentParser) -> None:
     """Adds the argument that names audit logs."""
-    parser.add_argument("directory", metavar="DIR", help="A data directory, its audit directory, or one above it.")
+    parser.add_argument(
+        "directory", metavar="DIR", nargs="?", help="A data directory, its audit directory, or one above it."
+    )
 
 
 def nothing_found(directory: str) -> str:

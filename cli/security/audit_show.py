@@ -1,4 +1,4 @@
-"""`tailrace audit show DIR`: shows the events of an audit log."""
+"""`tailrace audit show`: shows the events of an audit log, from its files or from a topic."""
 
 import argparse
 import json
@@ -8,21 +8,25 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 
 from tailrace.cli.output.printing import for_encoding, plain
+from tailrace.client.log_client import LogClient
 from tailrace.runtime.files import Files, RealFiles
 from tailrace.security.audit.audit_chain import parse_line
 from tailrace.security.audit.audit_event import AuditKind, Outcome, is_of_event
+from tailrace.security.audit.topic_verification import TopicVerification
 from tailrace.server.auditing.audit_files import log_names
 
 from .audit_directories import add_directory, audit_directories, lines_of, nothing_found
+from .audit_topic_options import add_topic, ask_topic, check_without_topic, records_of
 
 _NOTHING_TO_SHOW = 2
 _KINDS = [kind.value for kind in AuditKind if is_of_event({"event": kind})]
-_SHOWN = ("principal", "address", "client_id", "mechanism", "operation", "resource")
+_SHOWN = ("server", "principal", "address", "client_id", "mechanism", "operation", "resource")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     add_directory(parser)
+    add_topic(parser)
     parser.add_argument("--event", choices=_KINDS, help="Show events of this kind only.")
     parser.add_argument("--outcome", choices=[each.value for each in Outcome], help="Show this outcome only.")
     parser.add_argument("--principal", metavar="PRINCIPAL", help="Show what this principal did, as User:alice.")
@@ -39,28 +43,54 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Shows the events and returns the exit status."""
+    if arguments.last is not None and arguments.last < 1:
+        return _fail(f"--last {arguments.last}: expected a number of at least 1")
+    if arguments.topic is not None:
+        return ask_topic("audit show", _show_topic, arguments)
+    wrong = check_without_topic(arguments)
+    if wrong is not None:
+        return _fail(wrong)
     files = RealFiles(read_only=True)
     directories = audit_directories(files, arguments.directory)
     if not directories:
         return _fail(nothing_found(arguments.directory))
-    if arguments.last is not None and arguments.last < 1:
-        return _fail(f"--last {arguments.last}: expected a number of at least 1")
-    wanted = {name: getattr(arguments, name) for name in ("event", "outcome", "principal") if getattr(arguments, name)}
     try:
         events = (
-            fields
-            for directory in directories
-            for fields in _events(files, directory)
-            if wanted.items() <= fields.items() and (arguments.resource or "") in str(fields.get("resource", ""))
+            fields for directory in directories for fields in _events(files, directory) if _is_wanted(arguments, fields)
         )
         for fields in events if arguments.last is None else deque(events, maxlen=arguments.last):
-            line = json.dumps(fields, ensure_ascii=False) if arguments.output == "json" else _text(fields)
-            print(for_encoding(line, sys.stdout.encoding))
+            _print(arguments, fields)
     except OSError as error:
         if error.filename is None:
             raise
         return _fail(f"{error.filename} cannot be read: {error.strerror}")
     return 0
+
+
+async def _show_topic(logs: LogClient, arguments: argparse.Namespace) -> int:
+    verification, last = TopicVerification(), deque[Mapping[str, object]](maxlen=arguments.last)
+    async for where, record in records_of(logs, arguments.topic):
+        found = verification.read(where, record.key, record.value)
+        if found is None or not is_of_event(found[1].fields) or not _is_wanted(arguments, found[1].fields):
+            continue
+        event = {"server": found[0], **found[1].fields}
+        if arguments.last is None:
+            _print(arguments, event)
+        else:
+            last.append(event)
+    for each in last:
+        _print(arguments, each)
+    return 0
+
+
+def _is_wanted(arguments: argparse.Namespace, fields: Mapping[str, object]) -> bool:
+    wanted = {name: getattr(arguments, name) for name in ("event", "outcome", "principal") if getattr(arguments, name)}
+    return wanted.items() <= fields.items() and (arguments.resource or "") in str(fields.get("resource", ""))
+
+
+def _print(arguments: argparse.Namespace, fields: Mapping[str, object]) -> None:
+    line = json.dumps(fields, ensure_ascii=False) if arguments.output == "json" else _text(fields)
+    print(for_encoding(line, sys.stdout.encoding))
 
 
 def _events(files: Files, directory: str) -> Iterator[Mapping[str, object]]:

@@ -5,7 +5,7 @@ event, and then everything is sent to it. Later changes are sent as they happen.
 lease and not on its connection; see `leases`.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ import trio
 
 from tailrace.cluster.advertised_addresses import PUBLISHED
 from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.configs.audit_config_table import AUDIT_PARTITION
 from tailrace.controller.objects.endpoint_encryption import lacking_encryption
 from tailrace.controller.objects.objects import PublicListener, Spu, SpuType
 from tailrace.controller.sc_metrics import ScMetrics
@@ -32,6 +33,7 @@ from tailrace.controller.state.local_store import LocalStore, PartitionKey
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
 from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.protocol.internal.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from tailrace.protocol.internal.append_audit import AppendAuditRequest
 from tailrace.protocol.internal.forward import ForwardRequest, ForwardResponse
 from tailrace.protocol.internal.leave import LeaveRequest, LeaveResponse
 from tailrace.protocol.internal.register_spu import RegisterSpuRequest, RegisterSpuResponse
@@ -60,6 +62,8 @@ HEARTBEATS_PER_LEASE = 3
 STALL_SECONDS_MIN = 0.1
 """If leases are checked so much too late, the process was paused, and renewals may have arrived unread."""
 REGISTER_SECONDS_MAX = 5.0
+APPEND_SECONDS_MAX = 10.0
+"""How long an SPU may take to append lines of the audit log."""
 STRANGER_BYTES_MAX = 64 * 1024
 """The largest frame that an SPU may send before it has registered."""
 FORWARDS_MAX = 128
@@ -194,6 +198,22 @@ class ConnectionManager:
             connected.stream.queue_everything()
 
     # called by other parts of the SC
+
+    async def append_audit(self, topic: str, key: bytes, values: Sequence[bytes]) -> None:
+        """Appends lines of the audit log to a topic, through its leader or any other SPU. Raises OSError."""
+        partition = self._cluster.partition(topic, AUDIT_PARTITION)
+        spu = None if partition is None else partition.leader
+        if spu not in self._connected:
+            spu = next(iter(self._connected), None)
+        if spu is None:
+            raise OSError("no SPU is connected")
+        try:
+            with trio.fail_after(APPEND_SECONDS_MAX):
+                response = await self.ask_spu(spu, AppendAuditRequest(topic, key, list(values)))
+        except (LinkClosed, KafkaError, trio.TooSlowError) as error:
+            raise OSError(f"SPU {spu}: {error}" if str(error) else f"SPU {spu} does not respond") from error
+        if response.error_message:
+            raise OSError(response.error_message)
 
     async def ask_spu(self, spu: SpuId, message: Any) -> Any:
         """Asks an SPU and returns its response. The caller limits the time. Raises LinkClosed."""

@@ -36,12 +36,20 @@ class Signer:
 
         return self._key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
+    def public_text(self) -> str:
+        """Returns the key with which the signatures are verified, as a short text."""
+        return base64.b64encode(self._key.public_key().public_bytes_raw()).decode()
+
 
 class SignatureCheck:
     """Verifies signatures of the ends of chains."""
 
     def __init__(self, key: "Ed25519PublicKey") -> None:
         self._key = key
+
+    def public_text(self) -> str:
+        """Returns the key as a short text."""
+        return base64.b64encode(self._key.public_bytes_raw()).decode()
 
     def fits(self, state: ChainState, signature: object) -> bool:
         """Tells whether a signature is that of the chain."""
@@ -92,6 +100,16 @@ def signature_check_of(pem: bytes) -> SignatureCheck:
     if not isinstance(key, Ed25519PublicKey):
         raise KeyFileError("it is not a public Ed25519 key in PEM format")
     return SignatureCheck(key)
+
+
+def signature_check_of_text(text: str) -> SignatureCheck:
+    """Reads the key that verifies signatures from the text of a signer. Raises KeyFileError."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        return SignatureCheck(Ed25519PublicKey.from_public_bytes(base64.b64decode(text, validate=True)))
+    except (ValueError, binascii.Error):
+        raise KeyFileError("it is not a public Ed25519 key in base64") from None
 
 
 def _message(state: ChainState) -> bytes:

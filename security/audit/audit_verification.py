@@ -42,8 +42,15 @@ class AuditSummary(Struct):
 class AuditVerification:
     """Verifies the lines of a log one after the other."""
 
-    def __init__(self, check: SignatureCheck, expected: ChainState | None = None) -> None:
-        """`expected` is a line that was noted earlier, and must still be there."""
+    def __init__(
+        self, check: SignatureCheck, expected: ChainState | None = None, *, may_begin_anywhere: bool = False
+    ) -> None:
+        """`expected` is a line that was noted earlier, and must still be there.
+
+        `may_begin_anywhere` is for a copy of the log whose oldest lines may be deleted one by one. Nothing proves the
+        first line that is left.
+        """
+        self._may_begin_anywhere = may_begin_anywhere
         self._check = check
         self._expected = expected
         self.summary = AuditSummary()
@@ -61,7 +68,7 @@ class AuditVerification:
             if parsed is None:
                 self._fault(f"{name} line {place} is not a line of an audit log; it was changed")
                 continue
-            self._verify(name, place, parsed)
+            self.read_line(f"{name} line {place}", parsed)
             yield parsed
         if not place:
             self._fault(f"{name} is empty; its lines were removed")
@@ -75,14 +82,24 @@ class AuditVerification:
             summary.add("the file with the end of the log is missing, so that removed lines at the end go unnoticed")
         else:
             self._verify_head(head)
-        if summary.end.number > summary.signed:
-            first = summary.signed + 1
-            summary.add(f"{_lines(first, summary.end.number)} at the end without a valid signature that covers it all")
+        self._verify_end()
         if self._expected is not None:
             summary.add(f"line {self._expected.number} with the expected hash is not in the log")
         return summary
 
-    def _verify(self, name: str, place: int, line: ParsedLine) -> None:
+    def end_of_copy(self) -> AuditSummary:
+        """Ends the verification of lines that were copied elsewhere, without the signed end of the log."""
+        self._verify_end()
+        return self.summary
+
+    def _verify_end(self) -> None:
+        summary = self.summary
+        if summary.end.number > summary.signed:
+            first = summary.signed + 1
+            summary.add(f"{_lines(first, summary.end.number)} at the end without a valid signature that covers it all")
+
+    def read_line(self, where: str, line: ParsedLine) -> None:
+        """Verifies a line; `where` says in sentences where it is."""
         summary = self.summary
         before: ChainState | None = summary.end
         kind = line.fields.get("event")
@@ -91,8 +108,11 @@ class AuditVerification:
         self._torn = ""
         if not summary.first:
             summary.first = line.number
+            if self._may_begin_anywhere and kind != AuditKind.BEGIN:
+                summary.end = ChainState(line.number, line.hash)
+                summary.events += is_of_event(line.fields)
+                return
             summary.end = before = _beginning(line)
-        where = f"{name} line {place}"
         last = summary.end.number
         if line.number > last + 1:
             self._fault(f"{_lines(last + 1, line.number - 1)} missing before {where}")

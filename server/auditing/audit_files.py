@@ -55,8 +55,19 @@ class AuditFiles:
         self._state = ChainState()
         self._file: File | None = None
         self._size_bytes = 0
+        self._end: tuple[str, int] | None = None
         self._is_torn = False
         """Whether there may be bytes behind the end of the chain, from a write that has failed."""
+
+    @property
+    def end(self) -> tuple[str, int] | None:
+        """The name of the file that is being written, and how many of its bytes count. None before the first write."""
+        return self._end
+
+    def public_key(self) -> str:
+        """Returns the key that verifies the signatures, as one short text."""
+        assert self._signer is not None, "`open` comes first"
+        return self._signer.public_text()
 
     async def open(self) -> None:
         """Finds the end of the log. Makes the keys if there are none. Raises KeyFileError."""
@@ -107,6 +118,7 @@ class AuditFiles:
             raise
         self._state = state
         self._size_bytes += len(data)
+        self._end = (posixpath.basename(self._file.path), self._size_bytes)
 
     def _drop_failed(self) -> None:
         """Removes what a failed write has left, or goes on in another file if that fails too."""

@@ -48,17 +48,20 @@ class AuditTrail:
         wall_clock: WallClock,
         logger: FilteringBoundLogger,
         on_failure: Callable[[], None] = lambda: None,
+        on_written: Callable[[], None] = lambda: None,
+        counts: AuditCounts | None = None,
     ) -> None:
-        """`on_failure` is called when events could not be written."""
+        """`on_failure` is called when events could not be written, and `on_written` when some were."""
         self._files = files
         self._wall_clock = wall_clock
         self._logger = logger
         self._on_failure = on_failure
+        self._on_written = on_written
         self._queue: deque[AuditEvent] = deque()
         self._repeated = RepeatedEvents(REPEATED_MS, REMEMBERED_MAX)
         self._unwritten = 0
         """How many events were lost since the last line that says so."""
-        self.counts = AuditCounts()
+        self.counts = counts or AuditCounts()
         self._recorded = trio.Event()
 
     # recording
@@ -199,6 +202,7 @@ class AuditTrail:
             self._on_failure()
         else:
             self._unwritten = 0
+            self._on_written()
             self.counts.audited_events += sum(event.kind is not AuditKind.LOST for event in events)
 
     def _lose(self, count: int) -> None:
