@@ -148,6 +148,10 @@ class Spu:
         self.metrics = BrokerMetrics()
         if audit is not None:
             self.metrics.server.audit = audit.trail.counts
+        self.certificates = security.watch(seams.wall_clock, logger)
+        """Knows when certificates expire; None without encrypted listeners."""
+        if self.certificates is not None:
+            self.metrics.server.certificate_expiries = self.certificates.expiries
         self.broker_configs = BrokerConfigs(settings.broker, _facts(settings))
         self.cluster = Cluster()
         self.replicas = ReplicaRegistry(self.id, self.cluster)
@@ -595,6 +599,8 @@ class Spu:
         nursery.start_soon(self.shelf_keeper.run)
         nursery.start_soon(self.storage_limit.run)
         nursery.start_soon(self.producer_ids.keep_reserve)
+        if self.certificates is not None:
+            nursery.start_soon(self.certificates.run)
         if self._audit_topic is not None:
             nursery.start_soon(self._audit_topic.run, self._append_audit)
         return server

@@ -96,6 +96,9 @@ class StreamingController:
         self._store = store
         self._logger = logger = logger.bind()  # A logger that is not bound yet would be bound again for each line.
         self.security = load_server_security(settings.broker, _names(settings), seams.files, logger)
+        self._certificates = self.security.watch(seams.wall_clock, logger)
+        if self._certificates is not None:
+            self.metrics.server.certificate_expiries = self._certificates.expiries
         self._provisioner = provisioner or NoProvisioner(logger)
         self._replicas = replicas
         self._counts = WorkflowCounts()
@@ -133,6 +136,8 @@ class StreamingController:
                 if self._audit is not None:
                     self.metrics.server.audit = self._audit.counts
                     await nursery.start(self._audit.run)
+                if self._certificates is not None:
+                    nursery.start_soon(self._certificates.run)
                 if metrics is not None:
                     self._logger.info("metrics_served", address=str(metrics.address))
                     tls = self.security.listener(METRICS).tls
@@ -285,7 +290,13 @@ class StreamingController:
 
         data_directory = "" if is_shared(self._settings.store) else self._settings.data_directory
         return describe_server(
-            NO_SPU, cluster_id, self._listening, data_directory, self._seams.files, self._seams.wall_clock
+            NO_SPU,
+            cluster_id,
+            self._listening,
+            data_directory,
+            self._seams.files,
+            self._seams.wall_clock,
+            [] if self._certificates is None else self._certificates.certificates(),
         )
 
     def _end_term(self) -> None:

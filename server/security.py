@@ -8,6 +8,7 @@ from msgspec import Struct
 from tailrace.runtime.files import Files
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.seams import Seams
+from tailrace.runtime.wall_clock import WallClock
 from tailrace.security.records.security_tables import SecurityTables
 from tailrace.security.settings.security_protocol import SecurityProtocol
 from tailrace.security.settings.security_settings import parse_security_settings
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from .auditing.audit_trail import AuditTrail
     from .authentication.logins import Logins
+    from .encryption.certificate_watch import CertificateWatch
     from .encryption.server_tls import ServerTls
 
 
@@ -54,6 +56,15 @@ class ServerSecurity(Struct, frozen=True):
         from .authentication.logins import Logins  # imported here because most servers need no logins
 
         return Logins(listeners, tables, seams, counts, logger, audit)
+
+    def watch(self, wall_clock: WallClock, logger: FilteringBoundLogger) -> "CertificateWatch | None":
+        """Returns what watches how long certificates are valid; None if no listener is encrypted."""
+        encrypted = {name: each.tls for name, each in self.listeners.items() if each.tls is not None}
+        if not encrypted:
+            return None
+        from .encryption.certificate_watch import CertificateWatch  # imported here because it needs a large library
+
+        return CertificateWatch(encrypted, wall_clock, logger)
 
     def listener(self, name: str) -> ListenerSecurity:
         """Returns the security of a listener."""

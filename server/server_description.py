@@ -3,13 +3,22 @@
 import platform
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
 
 from tailrace import __version__
-from tailrace.protocol.internal.describe_server import DescribeServerResponse, Library, ServerListener
+from tailrace.protocol.internal.describe_server import (
+    DescribeServerResponse,
+    Library,
+    ServerCertificate,
+    ServerListener,
+)
 from tailrace.runtime.files import Files
 from tailrace.runtime.machine import memory_bytes_max, memory_used_bytes, open_descriptors
 from tailrace.runtime.network import Address
 from tailrace.runtime.wall_clock import WallClock
+
+if TYPE_CHECKING:
+    from tailrace.server.encryption.certificate_watch import ListenerCertificate
 
 UNKNOWN = -1
 LIBRARIES = (
@@ -35,8 +44,12 @@ def describe_server(
     data_directory: str,
     files: Files,
     wall_clock: WallClock,
+    certificates: "Sequence[ListenerCertificate]" = (),
 ) -> DescribeServerResponse:
-    """Describes the server in this process. `listeners` are the names and addresses on which it listens for clients."""
+    """Describes the server in this process. `listeners` are the names and addresses on which it listens for clients.
+
+    `certificates` are those of its encrypted listeners that expire first.
+    """
     total, free = _disk(data_directory, files)
     limit = files.descriptors_max()
     return DescribeServerResponse(
@@ -54,6 +67,10 @@ def describe_server(
         data_directory,
         total,
         free,
+        certificates=[
+            ServerCertificate(each.listener, each.facts.name, each.facts.is_authority, each.facts.valid_to_ms)
+            for each in certificates
+        ],
     )
 
 

@@ -4,7 +4,7 @@ The counts are plain numbers, because requests update them. Only a scrape turns 
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tailrace.protocol.apis import Api
@@ -75,6 +75,8 @@ class ServerMetrics:
         self.idle_closed_connections = 0
         self.sent_records = SentRecords()
         self.throttling = ThrottleMetrics()
+        self.certificate_expiries: Callable[[], Mapping[str, int]] = dict
+        """Returns when the certificates of encrypted listeners expire, in milliseconds since 1970, by listener."""
         self._apis = apis
         self._clients: set[str] = set()
 
@@ -110,6 +112,14 @@ class ServerMetrics:
         yield from counters(self.audit, _AUDIT)
         yield GaugeMetricFamily("tailrace_connections", "Open client connections.", value=self.open_connections)
         yield from self.throttling.families()
+        expiry = GaugeMetricFamily(
+            "tailrace_certificate_expiry_timestamp_seconds",
+            "When the first certificate of a listener expires, in seconds since 1970.",
+            labels=["listener"],
+        )
+        for listener, expires_ms in self.certificate_expiries().items():
+            expiry.add_metric([listener], expires_ms / 1000)
+        yield expiry
         requests = HistogramMetricFamily(
             "tailrace_request_seconds",
             "Time from a request's arrival to its response, by API, version and client software.",

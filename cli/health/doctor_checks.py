@@ -14,6 +14,8 @@ CLOCK_PROBLEM_MS = 30_000
 DISK_WARNING, DISK_PROBLEM = 0.15, 0.05
 STORAGE_WARNING = 0.9
 USED_WARNING, USED_PROBLEM = 0.8, 0.95
+CERTIFICATE_DAYS_MIN, CERTIFICATE_DAYS_PROBLEM = 30, 3
+DAY_MS = 86_400_000
 DESCRIPTORS_FEW = 4096
 """With a lower limit of open files, some thousand partitions and clients do not fit."""
 
@@ -253,6 +255,38 @@ def limit_findings(visits: Sequence[Visit]) -> list[Finding]:
     if not found:
         files = f"at least {min(limits)} open files" if limits else "any number of open files"
         found.append(Finding(Level.OK, "limits", f"Every server may have {files}, and has enough memory."))
+    return found
+
+
+# certificates
+
+
+def certificate_findings(visits: Sequence[Visit]) -> list[Finding]:
+    """Judges how long the certificates of servers are valid, by the clocks of the servers."""
+    found, all_left = list[Finding](), list[int]()
+    for visit in _one_each(visits):
+        described = _described(visit)
+        listeners: dict[tuple[str, bool, int], list[str]] = {}
+        for each in described.certificates:
+            listeners.setdefault((each.name, each.is_authority, each.expires_ms), []).append(each.listener)
+        for (name, is_authority, expires_ms), of in listeners.items():
+            left = (expires_ms - described.now_ms) // DAY_MS
+            all_left.append(left)
+            if left >= CERTIFICATE_DAYS_MIN:
+                continue
+            what = "authority" if is_authority else "certificate"
+            when = "has expired" if left < 0 else f"expires in {counted(left, 'day')}"
+            found.append(
+                Finding(
+                    Level.WARNING if left >= CERTIFICATE_DAYS_PROBLEM else Level.PROBLEM,
+                    "certificates",
+                    f"The {what} {name} of {visit.name} {when} (listeners: {listed(of)}).",
+                    "Renew it: `tailrace certificate renew`, a restart of `tailrace up --secure`, or your authority. "
+                    "Servers take over changed files by themselves.",
+                )
+            )
+    if all_left and not found:
+        found.append(Finding(Level.OK, "certificates", f"All certificates are valid for {min(all_left)} days or more."))
     return found
 
 

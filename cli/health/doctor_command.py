@@ -21,6 +21,7 @@ from .access_checks import access_findings, access_of, listening_addresses
 from .cluster_facts import ClusterFacts
 from .doctor_checks import (
     address_findings,
+    certificate_findings,
     clock_findings,
     disk_findings,
     limit_findings,
@@ -62,6 +63,7 @@ async def _doctor(
         *clock_findings(visits),
         *disk_findings(visits),
         *limit_findings(visits),
+        *certificate_findings(visits),
         *version_findings(visits, __version__),
         *access_findings(
             await access_of(client) if sighting.is_from_sc else None,

@@ -63,6 +63,10 @@ class SecretRun:
     def stop(self) -> int:
         return self._server.stop()
 
+    def errors(self) -> str:
+        """Returns the log of the cluster."""
+        return self._server.errors()
+
     def run(self, *words: str, given: str = "", config: Path | None = None, fails: bool = False) -> str:
         """Runs a command, keeps its output, and returns it. It asks the secure listener if it gets a `config`."""
         address = self.open_address if config is None else self.secure_address

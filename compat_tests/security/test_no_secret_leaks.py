@@ -73,6 +73,15 @@ def token(secret_run: SecretRun, alice: Path) -> tuple[str, str]:
     return token_in(_tokens(secret_run, alice, *words))
 
 
+def test_a_certificate_that_expires_soon_is_said_everywhere(secret_run: SecretRun) -> None:
+    # No SC is there, so that brokers are asked.
+    said = secret_run.run("doctor", "--sc", "127.0.0.1:1", fails=True)
+    assert "The authority localhost of SPU 1 expires in 0 days (listeners: PUBLIC_1)." in said
+    secret_run.scrape()
+    assert b'tailrace_certificate_expiry_timestamp_seconds{listener="PUBLIC_1"} 1.' in secret_run.written["metrics"]
+    assert "certificate_expires" in secret_run.errors()
+
+
 def test_no_secret_is_written_anywhere(secret_run: SecretRun, alice: Path, token: tuple[str, str]) -> None:
     run = secret_run
     worker = run.properties("token", *token, mechanism="SCRAM-SHA-512")

@@ -42,6 +42,22 @@ class ServerListener(Struct):
     )
 
 
+class ServerCertificate(Struct):
+    """Inside DescribeServerResponse."""
+
+    listener: str = ""
+    name: str = ""
+    is_authority: bool = False
+    expires_ms: int = 0
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("listener", "string", "0+"),
+        Field("name", "string", "0+"),
+        Field("is_authority", "bool", "0+"),
+        Field("expires_ms", "int64", "0+"),
+    )
+
+
 class DescribeServerResponse(Struct):
     """Versions 0, flexible: 0+."""
 
@@ -61,6 +77,7 @@ class DescribeServerResponse(Struct):
     disk_free_bytes: int = 0
     storage_used: int = 0
     storage_max: int = -1
+    certificates: list[ServerCertificate] = field(default_factory=list)
     error_code: int = 0
     error_message: str | None = None
 
@@ -84,6 +101,7 @@ class DescribeServerResponse(Struct):
         Field("disk_free_bytes", "int64", "0+"),
         Field("storage_used", "int64", "0+"),
         Field("storage_max", "int64", "0+"),
+        Field("certificates", ServerCertificate, "0+", array=True, tag=2, tagged="0+"),
         Field("error_code", "int16", "0+", tag=0, tagged="0+"),
         Field("error_message", "string", "0+", nullable="0+", tag=1, tagged="0+"),
     )

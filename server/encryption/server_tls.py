@@ -28,7 +28,7 @@ _VERIFY = {
 }
 
 
-class _Material(Struct, frozen=True):
+class TlsMaterial(Struct, frozen=True):
     """The contents of the files."""
 
     certificate: bytes
@@ -75,6 +75,11 @@ class ServerTls:
         subject: Subject = certificate["subject"]  # type: ignore[assignment]
         return self._mapping.principal_of(name_of_subject(subject))
 
+    def current_material(self) -> TlsMaterial:
+        """Returns the contents of the files that new connections use. It is the same object while nothing changes."""
+        self._refresh()
+        return self._material
+
     # files
 
     def _refresh(self) -> None:
@@ -98,7 +103,7 @@ class ServerTls:
         self._accepting, self._connecting = contexts
         self._logger.info("certificate_reloaded", listener=self._listener)
 
-    def _read(self) -> _Material:
+    def _read(self) -> TlsMaterial:
         settings = self._settings
         if settings.keystore_path is not None:
             certificate = self._content("ssl.keystore.location", settings.keystore_path)
@@ -108,7 +113,7 @@ class ServerTls:
         trusted = settings.trusted or ""
         if settings.truststore_path is not None:
             trusted = self._content("ssl.truststore.location", settings.truststore_path).decode(errors="replace")
-        return _Material(certificate, trusted)
+        return TlsMaterial(certificate, trusted)
 
     def _content(self, setting: str, path: str) -> bytes:
         try:
@@ -116,7 +121,7 @@ class ServerTls:
         except OSError as error:
             raise SettingsError(f"{setting} {path}: {error.strerror or error}") from error
 
-    def _contexts(self, material: _Material) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    def _contexts(self, material: TlsMaterial) -> tuple[ssl.SSLContext, ssl.SSLContext]:
         """Returns the contexts for connections that are accepted, and for those that are made."""
         accepting, connecting = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         accepting.verify_mode = _VERIFY[self._settings.client_auth]
@@ -128,7 +133,7 @@ class ServerTls:
             self._load(context, material)
         return accepting, connecting
 
-    def _load(self, context: ssl.SSLContext, material: _Material) -> None:
+    def _load(self, context: ssl.SSLContext, material: TlsMaterial) -> None:
         where = self._settings.keystore_path or "ssl.keystore.key"
         password = self._settings.key_password
         try:

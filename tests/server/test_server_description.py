@@ -7,8 +7,10 @@ from simulation.files import SimulatedFiles
 from spus import SteadyClock
 
 from tailrace import __version__
-from tailrace.protocol.internal.describe_server import ServerListener
+from tailrace.protocol.internal.describe_server import ServerCertificate, ServerListener
 from tailrace.runtime.network import Address
+from tailrace.security.certificates.certificate_facts import CertificateFacts
+from tailrace.server.encryption.certificate_watch import ListenerCertificate
 from tailrace.server.server_description import LIBRARIES, describe_server
 
 
@@ -29,6 +31,13 @@ def test_every_dependency_of_servers_is_described() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     required = {re.split("[<>=~ ]", each)[0] for each in project["dependencies"]}
     assert required - set(LIBRARIES) == {"rich", "shtab"}, "only the command line needs these"
+
+
+def test_certificates_are_described_by_listener() -> None:
+    facts = CertificateFacts("name", "issuer", (), True, 1, 2, "", "")
+    given = [ListenerCertificate("PUBLIC", facts)]
+    described = describe_server(-1, "cluster", [], "", SimulatedFiles(), SteadyClock(), given)
+    assert described.certificates == [ServerCertificate("PUBLIC", "name", True, 2)]
 
 
 def test_a_server_without_files_has_no_disk() -> None:

@@ -9,7 +9,13 @@ from .store_host import MachineHost
 
 def handle(host: MachineHost, context: RequestContext, request: DescribeServerRequest) -> DescribeServerResponse:
     described = describe_server(
-        host.id, host.cluster.cluster_id, host.listening, host.data_directory, host.files, host.wall_clock
+        host.id,
+        host.cluster.cluster_id,
+        host.listening,
+        host.data_directory,
+        host.files,
+        host.wall_clock,
+        [] if host.certificates is None else host.certificates.certificates(),
     )
     limit = host.storage_limit
     limit.measure()

@@ -3,7 +3,7 @@
 `Spu` satisfies all of these without naming them; `handlers.SpuHost` is where mypy checks that.
 """
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tailrace.broker.peers.peer_links import PeerLinks
 from tailrace.broker.replicas.replica_registry import ReplicaRegistry
@@ -14,6 +14,9 @@ from tailrace.protocol.ids import SpuId
 from tailrace.runtime.files import Files
 from tailrace.runtime.network import Address
 from tailrace.runtime.wall_clock import WallClock
+
+if TYPE_CHECKING:
+    from tailrace.server.encryption.certificate_watch import CertificateWatch
 
 
 class StoreHost(Protocol):
@@ -58,6 +61,10 @@ class MachineHost(VolumeHost, Protocol):
     @property
     def wall_clock(self) -> WallClock:
         """The clock of this SPU."""
+
+    @property
+    def certificates(self) -> "CertificateWatch | None":
+        """Knows when certificates expire; None without encrypted listeners."""
 
     @property
     def storage_limit(self) -> StorageLimit:

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from tailrace.cli.health.doctor_checks import (
     address_findings,
+    certificate_findings,
     clock_findings,
     clock_offset_ms,
     disk_findings,
@@ -17,7 +18,12 @@ from tailrace.cli.health.doctor_checks import (
 )
 from tailrace.cli.health.findings import Finding
 from tailrace.cli.health.server_visits import SC_ID, Target, Visit
-from tailrace.protocol.internal.describe_server import DescribeServerResponse, Library, ServerListener
+from tailrace.protocol.internal.describe_server import (
+    DescribeServerResponse,
+    Library,
+    ServerCertificate,
+    ServerListener,
+)
 from tailrace.runtime.network import Address
 
 GB = 10**9
@@ -187,6 +193,25 @@ def test_versions(second: Visit, text: str) -> None:
     first, *_ = version_findings([visit(SC_ID), second], "1.0")
     assert first.text.startswith(text)
     assert (first.level == "ok") == text.startswith("2 servers")
+
+
+@pytest.mark.parametrize(
+    ("days", "is_authority", "level", "text"),
+    [
+        (90, False, "ok", "All certificates are valid for 90 days or more."),
+        (29, False, "warning", "The certificate x of SPU 1 expires in 29 days (listeners: PUBLIC and PRIVATE)."),
+        (2, True, "problem", "The authority x of SPU 1 expires in 2 days (listeners: PUBLIC and PRIVATE)."),
+        (-1, False, "problem", "The certificate x of SPU 1 has expired (listeners: PUBLIC and PRIVATE)."),
+    ],
+)
+def test_certificates(days: int, is_authority: bool, level: str, text: str) -> None:
+    expires_ms = 10_000 + days * 86_400_000
+    given = [ServerCertificate(name, "x", is_authority, expires_ms) for name in ("PUBLIC", "PRIVATE")]
+    assert levels_and_texts(certificate_findings([visit(SC_ID), visit(1, certificates=given)])) == [(level, text)]
+
+
+def test_without_encryption_nothing_is_said_about_certificates() -> None:
+    assert certificate_findings([visit(SC_ID), visit(1)]) == []
 
 
 def test_a_command_of_another_version_is_named() -> None:
