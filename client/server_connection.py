@@ -6,7 +6,7 @@ problems in the same words.
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import trio
 from msgspec import Struct
@@ -105,12 +105,24 @@ async def connect(
     raise role.is_silent(address, f"no connection within {seconds_max:.0f} seconds")
 
 
+@runtime_checkable
+class Session(Protocol):
+    """A connection whose login ends after a time."""
+
+    async def renew_login(self) -> None:
+        """Logs in again if the login ends soon, while nothing else uses the connection.
+
+        Raises OSError, RefusedError and UnreachableError.
+        """
+
+
 class ServerConnection:
     """A connection to one server."""
 
     def __init__(self, connection: Connection, address: Address, role: Role, apis: Mapping[int, Api]) -> None:
         self.address = address
         self._connection = connection
+        self._session = connection if isinstance(connection, Session) else None
         self._role = role
         self._apis = apis
         self._frames = FrameBuffer(RESPONSE_BYTES_MAX)
@@ -131,6 +143,11 @@ class ServerConnection:
         self._correlation_id += 1
         header = RequestHeader(self._apis[message.API_KEY].key, version, self._correlation_id, CLIENT_ID)
         seconds = silence_seconds + wait_seconds
+        if self._session is not None:
+            try:
+                await self._session.renew_login()
+            except OSError as error:
+                raise self._role.is_silent(self.address, f"the connection broke: {_reason(error)}") from error
         with trio.move_on_after(seconds) as waiting:
             try:
                 parts: list[Any] = encode_request(header, message, self._apis)

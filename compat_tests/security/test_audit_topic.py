@@ -20,6 +20,7 @@ SETTINGS = {
     "listener.security.protocol.map": "PUBLIC:PLAINTEXT,PUBLIC_1:SASL_PLAINTEXT",
     "authorizer.class.name": "tailrace",
     "super.users": "User:ANONYMOUS",
+    "listener.name.public_1.connections.max.reauth.ms": "1500",
     "audit.log.enable": "true",
     "audit.log.topic": "audit",
 }
@@ -150,6 +151,31 @@ def test_a_record_of_somebody_else_is_found(audited: Audited) -> None:
     assert producer.flush(30) == 0
     done = audited.run("audit", "verify", "--topic", "forged")
     assert done.returncode == 2 and "there is no audit log in the topic forged" in done.stderr
+
+
+def test_a_long_run_logs_in_again_unnoticed(audited: Audited) -> None:
+    alice = audited.properties("alice", "alice", PASSWORD)
+    where = ("--bootstrap", audited.login_address, "--client-config", str(alice))
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    audited.done("topic", "create", "long")
+    audited.done("acl", "create", "alice", "all", "--topic", "long")
+    follow = ("consume", "long", "--from", "beginning", "--follow", "--values")
+    with (
+        subprocess.Popen(tailrace(*follow, *where), **pipes) as reader,  # type: ignore[call-overload]
+        subprocess.Popen(tailrace("produce", "long", *where), **pipes) as writer,  # type: ignore[call-overload]
+    ):
+        # Both have connections for three sessions and more.
+        until, number = time.monotonic() + 5.0, 0
+        while time.monotonic() < until:
+            number += 1
+            writer.stdin.write(b"%d\n" % number)
+            writer.stdin.flush()
+            assert reader.stdout.readline() == b"%d\n" % number
+        _, said = writer.communicate(timeout=30)
+        reader.terminate()
+        _, complained = reader.communicate(timeout=30)
+    assert (writer.returncode, complained) == (0, b""), said
+    assert b"login" not in said and number > 3
 
 
 def test_a_token_is_created_used_renewed_and_expired(audited: Audited) -> None:

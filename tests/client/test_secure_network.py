@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 from sasl_samples import ALICE, PASSWORD, token
 from sasl_server import TOKEN_HMAC, TOKEN_ID, SaslServer
 from simulation.client import WireClient
@@ -11,8 +12,8 @@ from trio.testing import MockClock
 
 from tailrace.client.client_security import ClientSecurity
 from tailrace.client.secure_network import SecureNetwork, tls_context
-from tailrace.client.server_connection import RefusedError
-from tailrace.protocol.apis import ApiKey
+from tailrace.client.server_connection import RefusedError, Role, ServerConnection
+from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.messages.metadata import MetadataRequest
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.files import RealFiles
@@ -86,3 +87,28 @@ def test_tls_is_at_least_1_2_and_checks_names() -> None:
     context = tls_context(ClientSecurity(uses_tls=True))
     assert (context.minimum_version.name, context.check_hostname) == ("TLSv1_2", True)
     assert not tls_context(ClientSecurity(uses_tls=True, checks_names=False)).check_hostname
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+async def test_a_connection_logs_in_again_before_its_session_ends(autojump_clock: MockClock, mechanism: str) -> None:
+    server = SaslServer(connections_max_reauth_ms="10000")
+    security = ClientSecurity(mechanism=mechanism, user="alice", password=Secret(PASSWORD))
+    async with server.connected() as client:
+        network = SecureNetwork(OneConnection(client.wire.connection), security, RealFiles(), RandomChance())
+        asked = ServerConnection(await network.connect(ADDRESS), ADDRESS, Role("broker", ""), API_TABLE)
+        for pause, repeated in ((0, 0), (6, 0), (3, 1), (9, 2), (1, 2)):
+            await trio.sleep(pause)
+            assert (await asked.ask(MetadataRequest([]), 12)).cluster_id is not None
+            assert server.counts.repeated_logins == repeated
+
+
+async def test_a_server_that_refuses_the_second_login_is_named(autojump_clock: MockClock) -> None:
+    server = SaslServer(connections_max_reauth_ms="10000")
+    security = ClientSecurity(mechanism="PLAIN", user="alice", password=Secret(PASSWORD))
+    async with server.connected() as client:
+        network = SecureNetwork(OneConnection(client.wire.connection), security, RealFiles(), RandomChance())
+        asked = ServerConnection(await network.connect(ADDRESS), ADDRESS, Role("broker", ""), API_TABLE)
+        server.host.cluster.security.remove("user", "alice")
+        await trio.sleep(9)
+        with pytest.raises(RefusedError, match="refuses the login of alice with PLAIN"):
+            await asked.ask(MetadataRequest([]), 12)
