@@ -16,6 +16,8 @@ SCHEMAS = Path(__file__).parents[2] / "protocol" / "schemas"
 LAYOUTS = {
     "AllocateProducerIdsRequest 0": "00000000",
     "AllocateProducerIdsResponse 0": "ebab7df7",
+    "AppendAuditRequest 0": "846c4c09",
+    "AppendAuditResponse 0": "d5eb509a",
     "AppendMessage 0": "a3f1b9dd",
     "AppendReplyMessage 0": "9afd2a85",
     "ApplyMetadataRequest 0": "22e5486f",
