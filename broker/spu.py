@@ -79,11 +79,11 @@ from tailrace.security.identity.server_names import spu_principal
 from tailrace.security.settings.security_settings import METRICS
 from tailrace.server import handlers as shared_handlers
 from tailrace.server.authorization.authorizing import authorization_of
-from tailrace.server.client_connection import NewShortcut, Route
 from tailrace.server.health import Readiness
 from tailrace.server.metrics_server import MetricsServer
 from tailrace.server.public_server import PublicServer
 from tailrace.server.request_context import ClientIdentity, Reply, RequestContext, request_without_connection
+from tailrace.server.request_routes import NewShortcut, Route
 from tailrace.server.security import ServerSecurity
 from tailrace.server.throttling.server_quotas import ServerQuotas
 from tailrace.storage.directory import layout

@@ -29,10 +29,10 @@ from tailrace.protocol.internal.forward import ForwardRequest, ForwardResponse
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS
 from tailrace.runtime.files import UnreadableError
 from tailrace.security.identity.principal import ANONYMOUS, PrincipalError, parse_principal
-from tailrace.server.client_connection import Route
 from tailrace.server.handlers import ADMINISTRATIVE, SHARED, load, load_administrative
 from tailrace.server.host import NO_SPU
 from tailrace.server.request_context import PLAINTEXT, ClientIdentity, Reply, RequestContext, request_without_connection
+from tailrace.server.request_routes import Route
 from tailrace.server.throttling.server_quotas import ServerQuotas
 
 if TYPE_CHECKING:

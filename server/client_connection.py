@@ -7,26 +7,23 @@ of those before it reads on, as Apache Kafka does for every request.
 """
 
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from enum import IntEnum
 from functools import partial
 from types import CoroutineType
-from typing import Any, NamedTuple, Protocol
-from uuid import UUID
+from typing import Any
 
 import trio
 
 from tailrace.cluster.advertised_addresses import ConnectedListener
 from tailrace.protocol.apis import Api, ApiKey
-from tailrace.protocol.codec.compile import Decoder, decode, step_decoder
+from tailrace.protocol.codec.compile import Decoder, step_decoder
 from tailrace.protocol.codec.headers import (
     ResponseEncoder,
     read_request_header,
     read_request_kind,
     response_encoder,
-    response_with_body,
 )
-from tailrace.protocol.codec.primitives import Part
 from tailrace.protocol.error_codes import RemoteProtocolError, TooManyElementsError
 from tailrace.protocol.foreign_protocols import HTTP, TLS, ForeignProtocolError
 from tailrace.runtime.error_groups import first_error
@@ -35,18 +32,21 @@ from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Connection, send_all
 from tailrace.server.handlers import api_versions
 
-from .fairness.crowd import BUSY_STAYS_SECONDS, BUSY_TURN_SECONDS_MAX, Crowd
+from .authentication.login_gate import LOGIN_SECONDS_MAX, LoginGate, encode_raw_token
+from .fairness.crowd import Crowd
 from .fairness.large_requests import ELEMENTS_AT_ONCE, LargeRequests, elements_max
+from .fairness.place_in_line import PlaceInLine
+from .fairness.request_memory import RequestMemory
+from .fairness.response_memory import HELD_BYTES_MAX, ResponseMemory
 from .foreign_clients import ForeignClients
 from .http_responses import http_response
 from .inbox import ArrivedRequests, Inbox
 from .outbox import Outbox
-from .request_context import ClientIdentity, EncodedBody, Reply, RequestContext
-from .request_memory import RequestMemory
-from .response_memory import HELD_BYTES_MAX, ResponseMemory
+from .rare_responses import respond_with
+from .request_context import ClientIdentity, Reply, RequestContext
+from .request_routes import Dispatcher, Guarding, MayProduce, ResolvedRoute, Shortcut
 from .server_metrics import ServerMetrics
 from .throttling.connection_throttle import ConnectionThrottle
-from .throttling.measured_request import MeasuredRequest
 from .throttling.server_quotas import ServerQuotas
 
 REQUESTS_PER_TURN = 200
@@ -80,103 +80,11 @@ _URGENT = ApiKey.FIND_COORDINATOR
 A client that looks for a coordinator does nothing else. While coordinators move it asks again and again, and each time
 it would wait for the long poll that it sent before.
 """
-LOGIN_SECONDS_MAX = 30.0
-"""How long a new client of a listener with SASL may take to log in. Clients take less than a second."""
 MUTED_BYTES_MAX = 16 * 1024
 """How much is received from a throttled client that does not wait."""
 NO_VERSION = -1
 UNANSWERED_MAX = 1000
 """The number of unanswered requests at which the connection stops reading."""
-
-
-class ExpectResponse(Protocol):
-    """Reserves the place in line of one response, or of `request_count` responses that are sent together."""
-
-    def __call__(
-        self,
-        api_key: int,
-        api_version: int,
-        correlation_id: int,
-        client_id: str | None,
-        encode: ResponseEncoder,
-        request_count: int = 1,
-    ) -> RequestContext: ...
-
-
-class JointResponse(NamedTuple):
-    """The encoded responses to a request and to the following requests that were handled with it."""
-
-    encoded: bytes
-    request_count: int
-
-
-Shortcut = Callable[[memoryview, int, ExpectResponse, ArrivedRequests], bytes | JointResponse | RequestContext | None]
-"""Handles a request from its bytes, without decoding it into objects.
-
-The arguments are the frame, its correlation id, a function that reserves a place in line, and the requests behind this
-one, which the shortcut may handle as well. It returns the encoded response, or the context through which it
-will respond later. It returns None, and has changed nothing, if the request needs the ordinary handler.
-"""
-
-
-MayProduce = Callable[[str | UUID, str | None], bool]
-"""Whether a client may write to a topic, given by name or id, with a transactional id or without."""
-NewShortcut = Callable[[MayProduce | None], Shortcut]
-"""Makes the shortcut of one connection. The argument is None if there is no authorizer."""
-
-
-class Guarding(Protocol):
-    """The permissions of clients, if the server has an authorizer."""
-
-    @property
-    def version(self) -> int:
-        """A number that changes whenever a permission may change."""
-
-    def guarded(self, api_key: int, handle: Callable[[RequestContext, Any], Reply]) -> Callable[..., Reply]:
-        """Returns the handler of an API with a guard around it."""
-
-    def may_produce(self, client: ClientIdentity, topic: str | UUID, transactional_id: str | None) -> bool:
-        """Whether a client may write to a topic, with a transactional id or without."""
-
-
-class Route(NamedTuple):
-    """How the requests of one API and version are decoded and handled."""
-
-    decode: Decoder
-    handle: Callable[[RequestContext, Any], Reply]
-    new_shortcut: NewShortcut | None = None
-    """Makes the shortcut of one connection; None if the API has no shortcut."""
-
-
-class ResolvedRoute(NamedTuple):
-    """A route with the encoder of its responses, so that a request needs a single lookup."""
-
-    decode: Decoder
-    handle: Callable[[RequestContext, Any], Reply]
-    encode: ResponseEncoder
-    new_shortcut: NewShortcut | None
-
-
-class Dispatcher(Protocol):
-    """What a connection needs from its server."""
-
-    def route(self, api_key: int, api_version: int) -> Route | None:
-        """Returns how requests of this version are decoded and handled; None if this server does not support it."""
-
-    def partition_count(self) -> int:
-        """Returns how many partitions the cluster has, which says how large a request may have to be."""
-
-    def end_turn(self) -> None:
-        """Wakes the requests that wait for what the turn appended.
-
-        A connection calls this once after the requests of a turn. Several connections may share one call.
-        """
-
-    def on_unreadable(self, error: UnreadableError) -> None:
-        """Takes note that a file could not be read while it was sent to a client.
-
-        It may be called in the middle of a turn, while other clients are being sent their responses.
-        """
 
 
 class ClientConnection:
@@ -216,7 +124,7 @@ class ClientConnection:
         self._inbox = inbox
         self._memory = memory
         self._large_requests = large_requests or LargeRequests(Crowd())
-        self._crowd = self._large_requests.crowd
+        self._line = PlaceInLine(self._large_requests.crowd)
         self._responses = responses or ResponseMemory(4 * HELD_BYTES_MAX)
         self._counted_bytes = 0
         """The size of unread responses that `_responses` has been told."""
@@ -224,8 +132,6 @@ class ClientConnection:
         self._foreign_clients = foreign_clients
         self._outbox = Outbox(metrics.sent_records)
         self._client = client or ClientIdentity(address=str(connection.remote), host=connection.remote.host)
-        self._login = self._client.login
-        """How the client logs in; None if it may send any request from the beginning."""
         self._throttle = ConnectionThrottle(quotas, self._client)
         self._logger = logger.bind(client=self._client.address)
         self._nursery: trio.Nursery | None = None
@@ -265,14 +171,10 @@ class ClientConnection:
         """Why the connection is closed; None while it is open."""
         self._finishing = False
         """Whether no further request is handled."""
-        self._turn_ends: float | None = None
-        """When the turn ends even if more requests wait; None unless the connection is busy."""
-        self._busy_until = -math.inf
-        """Until when the connection stands in line with other busy ones."""
         self._serving = trio.CancelScope()
-        if self._login is not None:
-            self._serving.deadline = trio.current_time() + LOGIN_SECONDS_MAX
-            self._request_bytes_max = inbox.limit(self._login.message_bytes_max)
+        login = self._client.login
+        self._gate = None if login is None else LoginGate(login, inbox, self._serving)
+        """What keeps the client from other requests before its login; None if it may send any from the beginning."""
         self._now = trio.lowlevel.current_clock().current_time
         """Returns Trio's time; calling the clock itself is cheaper, and each turn asks for the time."""
         self.last_active = self._now()
@@ -328,7 +230,7 @@ class ClientConnection:
     @property
     def is_newcomer(self) -> bool:
         """Whether the client has not logged in yet, or has not sent a request on a listener without logins."""
-        return self._busy_until == math.inf if self._login is None else not self._login.has_logged_in
+        return self._line.is_new if self._gate is None else not self._gate.login.has_logged_in
 
     @property
     def stalled_since(self) -> float:
@@ -350,7 +252,7 @@ class ClientConnection:
 
     def begin_in_line(self) -> None:
         """Lets the connection stand in line with busy ones for its first turn, because nothing is known of it yet."""
-        self._busy_until = math.inf
+        self._line.begin()
 
     def finish(self) -> None:
         """Stops handling requests; `run` ends when the client has received the responses that exist."""
@@ -390,7 +292,7 @@ class ClientConnection:
                 self._room_made = None
             if self._throttle.is_muted:
                 await self._stay_muted()
-            elif self._now() < self._busy_until:
+            elif self._line.is_busy(self._now()):
                 await self._take_turn_in_crowd()
             elif self._inbox.has_request:
                 await trio.lowlevel.checkpoint()  # the last turn reached its limit: other clients go first
@@ -410,8 +312,9 @@ class ClientConnection:
                 with trio.CancelScope(shield=is_shielded):
                     message = await reply
                 if message is not None:
-                    self._respond(context, message)
-                self._lift_limits()
+                    respond_with(context, message, self._apis[context.api_key])
+                if self._gate is not None:
+                    self._gate.lift_if_logged_in()
 
     async def _stay_muted(self) -> None:
         """Handles nothing until the client need not wait any more, or has left.
@@ -434,42 +337,16 @@ class ClientConnection:
             self._only_reads = True
             await self._connection.wait_readable()
             self._only_reads = False
-        is_new = self._busy_until == math.inf
-        await self._crowd.enter(is_new=is_new)
+        await self._line.enter()
         try:
-            began = self._now()
-            self._turn_ends = began + BUSY_TURN_SECONDS_MAX
             if self._inbox.has_request or self._receive():
                 try:
                     self._take_turn()
                 finally:
                     self._dispatcher.end_turn()
-            now = self._now()
-            if is_new and not self._handled:
-                pass  # its first request is incomplete, and nothing is known of it yet
-            elif self._inbox.has_request or now - began >= self._crowd.busy_seconds:
-                self._busy_until = now + BUSY_STAYS_SECONDS
-            elif is_new:
-                self._busy_until = now  # the first turn was short
+            self._line.end_turn(self._now(), self._handled, has_more=self._inbox.has_request)
         finally:
-            self._turn_ends = None
-            self._crowd.leave()
-
-    def _respond(self, context: RequestContext, message: object) -> None:
-        """Responds with the result of rare work."""
-        if isinstance(message, EncodedBody) and (context.meter is not None or context.amend is not None):
-            response = decode(
-                self._apis[context.api_key].response,
-                context.api_version,
-                memoryview(message.body),
-                elements_max=len(message.body),
-            )
-            context.respond(response)
-        elif isinstance(message, EncodedBody):
-            api = self._apis[context.api_key]
-            context.respond_with([response_with_body(api, context.api_version, context.correlation_id, message.body)])
-        else:
-            context.respond(message)
+            self._line.leave()
 
     def _has_room(self) -> bool:
         """Whether the outbox has room for the responses to more requests."""
@@ -502,11 +379,8 @@ class ClientConnection:
             has_arrived = turns < TURNS_IN_A_ROW_MAX and self._may_have_more() and self._receive_more()
             if has_arrived:
                 self._dispatcher.end_turn()
-        now = self._now()
-        if now - began >= self._crowd.busy_seconds:
-            self._busy_until = now + BUSY_STAYS_SECONDS
-            return False
-        return not self._at_end
+        is_busy = self._line.note_work(began, self._now())
+        return not (is_busy or self._at_end)
 
     def _receive(self, bytes_max: int | None = None) -> bool:
         """Receives what the socket has; returns whether there was something."""
@@ -560,7 +434,7 @@ class ClientConnection:
         self._handled = 0
         self._nothing_more = False
         handle = self._handle
-        if self._login is not None and not self._login.is_open(self.last_active):
+        if self._gate is not None and not self._gate.login.is_open(self.last_active):
             handle = self._handle_before_login
             self._shortcuts.clear()
         throttle = self._throttle
@@ -569,7 +443,7 @@ class ClientConnection:
         if self._guarding is not None and self._guarding.version != self._permissions:
             self._permissions = self._guarding.version
             self._shortcuts.clear()
-        ends, responses = self._turn_ends, self._responses
+        ends, responses = self._line.turn_ends, self._responses
         try:
             while self._handled < REQUESTS_PER_TURN and outbox.held_bytes < responses.allowance:
                 if ends is not None and self._handled and self._now() >= ends:
@@ -693,21 +567,18 @@ class ClientConnection:
         if is_limited:
             measured = self._throttle.measure(self._apis[api_key], api_version, client_id, len(frame), encode)
             if measured is not None:
-                return self._handle_measured(
-                    measured,
-                    handle,
-                    self._decode_whole(decode, frame, position, api_key),
-                    api_key,
-                    api_version,
-                    correlation_id,
-                    client_id,
-                )
+                request, _ = self._decode_whole(decode, frame, position, api_key)
+                context = self._expect(api_key, api_version, correlation_id, client_id, measured.encode_throttled)
+                work = self._throttle.handle(context, measured, handle, request)
+                return None if work is None else (context, work)
         context = self._expect(api_key, api_version, correlation_id, client_id, encode)
         try:
             request, _ = decode(frame, position, ELEMENTS_AT_ONCE)
         except TooManyElementsError:
             self._reads_large = True
-            return context, self._handle_large(context, handle, bytes(frame[position:]))
+            api, body = self._apis[api_key], memoryview(bytes(frame[position:]))
+            steps = step_decoder(api.request, api_version)(body, 0, self._elements_max(api_key))
+            return context, self._large_requests.answer(steps, partial(handle, context), self._dispatcher.end_turn)
         reply = handle(context, request)
         if reply is None:
             return None
@@ -718,8 +589,8 @@ class ClientConnection:
 
     def _handle_before_login(self, frame: memoryview) -> tuple[RequestContext, Awaitable[object]] | None:
         """Handles a request of a client that has not logged in, or must do so again. Other requests end the client."""
-        login = self._login
-        assert login is not None, "the listener uses SASL"
+        assert self._gate is not None, "the listener uses SASL"
+        login = self._gate.login
         if login.is_open(self.last_active):  # since an earlier request of this turn
             return self._handle(frame)
         if login.takes_raw_token:
@@ -730,61 +601,18 @@ class ClientConnection:
             self.close(refusal)
             return None
         awaited = self._handle(frame)
-        self._lift_limits()
+        self._gate.lift_if_logged_in()
         return awaited
-
-    def _lift_limits(self) -> None:
-        """Lifts the limits on the time and the requests of clients that have not logged in, if this one has."""
-        if self._login is not None and self._login.has_logged_in:
-            self._serving.deadline = math.inf
-            self._inbox.limit(self._request_bytes_max)
-
-    def _handle_measured(
-        self,
-        measured: MeasuredRequest,
-        handle: Callable[[RequestContext, Any], Reply],
-        decoded: tuple[Any, int],
-        api_key: IntEnum,
-        api_version: int,
-        correlation_id: int,
-        client_id: str | None,
-    ) -> tuple[RequestContext, Awaitable[object]] | None:
-        """Handles a request of a client with quotas."""
-        context = self._expect(api_key, api_version, correlation_id, client_id, measured.encode_throttled)
-        context.meter = measured
-        context.mutations = self._throttle.mutations(api_key, api_version, client_id)
-        reply = handle(context, decoded[0])
-        if isinstance(reply, CoroutineType):
-            measured.handled()
-            return context, reply
-        if reply is not None:
-            context.respond(reply)
-        measured.handled()
-        if context.parts is not None and not context.parts:
-            measured.end_without_response()
-        return None
 
     def _decode_whole(self, decode: Decoder, frame: memoryview, position: int, api_key: int) -> tuple[Any, int]:
         """Decodes a request of a client with quotas, which limit how often it can send a large one."""
         try:
             return decode(frame, position, ELEMENTS_AT_ONCE)
         except TooManyElementsError:
-            return decode(frame, position, elements_max(api_key, self._dispatcher.partition_count()))
+            return decode(frame, position, self._elements_max(api_key))
 
-    async def _handle_large(
-        self, context: RequestContext, handle: Callable[[RequestContext, Any], Reply], body: bytes
-    ) -> object:
-        """Decodes a request with many elements in steps, between which other clients are served, and handles it."""
-        api = self._apis[context.api_key]
-        limit = elements_max(context.api_key, self._dispatcher.partition_count())
-        steps = step_decoder(api.request, context.api_version)(memoryview(body), 0, limit)
-        reply = await self._large_requests.read_and_handle(steps, partial(handle, context))
-        self._dispatcher.end_turn()
-        if not isinstance(reply, CoroutineType):
-            return reply
-        with trio.CancelScope(shield=True):
-            message: object = await reply
-        return message
+    def _elements_max(self, api_key: int) -> int:
+        return elements_max(api_key, self._dispatcher.partition_count())
 
     def _find_route(self, api_key: IntEnum, api_version: int) -> ResolvedRoute:
         route = self._dispatcher.route(api_key, api_version)
@@ -892,11 +720,6 @@ class ClientConnection:
         if self._room_made is not None:
             self._room_made.set()
         return done
-
-
-def encode_raw_token(correlation_id: int, message: Any) -> list[Part]:
-    """Encodes the answer to bytes without a header: its size, and the bytes."""
-    return [len(message).to_bytes(4, "big") + message]
 
 
 async def _raise(error: Exception) -> None:

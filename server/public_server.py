@@ -17,16 +17,17 @@ from tailrace.runtime.settings import ListenerSettings
 from tailrace.security.identity.principal import ANONYMOUS, USER, Principal
 from tailrace.security.quotas.quota_rules import canonical_address
 
-from .client_connection import ClientConnection, Dispatcher, Guarding, ResolvedRoute
+from .client_connection import ClientConnection
 from .client_origins import ClientOrigins
 from .fairness.crowd import Crowd
 from .fairness.large_requests import LargeRequests
+from .fairness.request_memory import RequestMemory
+from .fairness.response_memory import ResponseMemory
 from .foreign_clients import ForeignClients
 from .inbox import Inbox, ReceiveBuffers
 from .listening import accept
 from .request_context import ClientIdentity
-from .request_memory import RequestMemory
-from .response_memory import ResponseMemory
+from .request_routes import Dispatcher, Guarding, ResolvedRoute
 from .security import OPEN, ListenerSecurity, ServerSecurity
 from .server_metrics import ServerMetrics
 from .throttling.connection_rates import ConnectionRates

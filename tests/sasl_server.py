@@ -37,11 +37,12 @@ from tailrace.server.authentication.authenticators import Authenticators
 from tailrace.server.authentication.bearer_key_source import BearerKeySource
 from tailrace.server.authentication.login import Login
 from tailrace.server.authentication.login_log import LoginLog
-from tailrace.server.client_connection import ClientConnection, Route
+from tailrace.server.client_connection import ClientConnection
+from tailrace.server.fairness.request_memory import RequestMemory
 from tailrace.server.foreign_clients import ForeignClients
 from tailrace.server.inbox import Inbox, ReceiveBuffers
 from tailrace.server.request_context import ClientIdentity
-from tailrace.server.request_memory import RequestMemory
+from tailrace.server.request_routes import Route
 from tailrace.server.server_metrics import LoginCounts, ServerMetrics
 
 ALL_MECHANISMS = "SCRAM-SHA-256,SCRAM-SHA-512,PLAIN,OAUTHBEARER"

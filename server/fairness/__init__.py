@@ -1,1 +1,1 @@
-"""Keeps heavy clients from holding up all others: who takes turns with whom, and how large requests are read."""
+"""Keeps heavy clients from holding up all others: takes turns, reads large requests in steps, and shares memory."""

@@ -5,6 +5,7 @@ between the steps. One request at a time is read and handled, so that the memory
 """
 
 from collections.abc import Callable
+from types import CoroutineType
 
 import trio
 
@@ -43,6 +44,22 @@ class LargeRequests:
         self.crowd = crowd
         """The busy connections, with which large requests take turns."""
         self._reading = trio.Lock()
+
+    async def answer(
+        self, steps: Steps, handle: Callable[[object], object], end_turn: Callable[[], None]
+    ) -> object | None:
+        """Reads and handles a request. Returns the response, or None if the handler responds later.
+
+        `end_turn` is called as soon as the request has been handled. Reading may be cancelled, handling may not: a
+        change that has begun completes.
+        """
+        reply = await self.read_and_handle(steps, handle)
+        end_turn()
+        if not isinstance(reply, CoroutineType):
+            return reply
+        with trio.CancelScope(shield=True):
+            message: object = await reply
+        return message
 
     async def read_and_handle(self, steps: Steps, handle: Callable[[object], object]) -> object:
         """Reads a request and returns what `handle` returns. Raises RemoteProtocolError."""

@@ -4,14 +4,16 @@ A muted connection does not handle requests. Its client was told to wait, and ne
 get no responses.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from types import CoroutineType
+from typing import Any
 
 from tailrace.protocol.apis import Api
 from tailrace.protocol.codec.headers import ResponseEncoder
 from tailrace.security.identity.principal import Principal
 from tailrace.server.inbox import ArrivedRequests
-from tailrace.server.request_context import ClientIdentity
+from tailrace.server.request_context import ClientIdentity, Reply, RequestContext
 
 from .counted_requests import CountedRequests
 from .measured_request import MeasuredRequest
@@ -91,6 +93,27 @@ class ConnectionThrottle:
         if meters is None:
             return None
         return MeasuredRequest(self.quotas, meters, api, api_version, request_bytes, encode, self._mute)
+
+    def handle(
+        self,
+        context: RequestContext,
+        measured: MeasuredRequest,
+        handle: Callable[[RequestContext, Any], Reply],
+        request: object,
+    ) -> Awaitable[object] | None:
+        """Handles a request that is measured; returns the handler's coroutine if the work is rare."""
+        context.meter = measured
+        context.mutations = self.mutations(context.api_key, context.api_version, context.client_id)
+        reply = handle(context, request)
+        if isinstance(reply, CoroutineType):
+            measured.handled()
+            return reply
+        if reply is not None:
+            context.respond(reply)
+        measured.handled()
+        if context.parts is not None and not context.parts:
+            measured.end_without_response()
+        return None
 
     def mutations(self, api_key: int, api_version: int, client_id: str | None) -> RequestMutations | None:
         """Returns what a request may change; None if there is no bound."""

@@ -14,11 +14,12 @@ from tailrace.cluster.advertised_addresses import ConnectedListener
 from tailrace.protocol.apis import API_TABLE
 from tailrace.protocol.codec.compile import decoder
 from tailrace.runtime.files import UnreadableError
-from tailrace.server.client_connection import ClientConnection, ResolvedRoute, Route
+from tailrace.server.client_connection import ClientConnection
+from tailrace.server.fairness.request_memory import RequestMemory
 from tailrace.server.foreign_clients import ForeignClients
 from tailrace.server.inbox import Inbox, ReceiveBuffers
 from tailrace.server.request_context import RequestContext
-from tailrace.server.request_memory import RequestMemory
+from tailrace.server.request_routes import ResolvedRoute, Route
 from tailrace.server.server_metrics import ServerMetrics
 
 from .mutations import mutant

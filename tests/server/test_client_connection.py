@@ -33,18 +33,15 @@ from tailrace.server.client_connection import (
     REQUESTS_PER_TURN,
     UNANSWERED_MAX,
     ClientConnection,
-    ExpectResponse,
-    JointResponse,
-    NewShortcut,
-    Route,
 )
 from tailrace.server.fairness.crowd import Crowd
 from tailrace.server.fairness.large_requests import ELEMENTS_AT_ONCE, ELEMENTS_EXPECTED, LargeRequests
+from tailrace.server.fairness.request_memory import STALLED_SECONDS_MAX, RequestMemory
+from tailrace.server.fairness.response_memory import HELD_BYTES_MAX, ResponseMemory
 from tailrace.server.foreign_clients import ForeignClients
 from tailrace.server.inbox import ArrivedRequests, Inbox, ReceiveBuffers
 from tailrace.server.request_context import EncodedBody, Reply, RequestContext
-from tailrace.server.request_memory import STALLED_SECONDS_MAX, RequestMemory
-from tailrace.server.response_memory import HELD_BYTES_MAX, ResponseMemory
+from tailrace.server.request_routes import ExpectResponse, JointResponse, NewShortcut, Route
 from tailrace.server.server_metrics import ServerMetrics
 from tailrace.server.throttling.server_quotas import ServerQuotas
 from tailrace.server.throttling.throttle_metrics import ThrottleMetrics

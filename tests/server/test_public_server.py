@@ -28,10 +28,11 @@ from tailrace.security.settings.sasl_settings import parse_sasl_settings
 from tailrace.security.settings.security_protocol import SecurityProtocol
 from tailrace.security.settings.setting_texts import SettingTexts
 from tailrace.server import public_server
-from tailrace.server.client_connection import FOREIGN_SECONDS_MAX, Route
+from tailrace.server.client_connection import FOREIGN_SECONDS_MAX
 from tailrace.server.foreign_clients import LOG_INTERVAL_SECONDS
 from tailrace.server.public_server import NEWCOMER_SECONDS, PublicServer
 from tailrace.server.request_context import RequestContext
+from tailrace.server.request_routes import Route
 from tailrace.server.security import OPEN, ListenerSecurity, ServerSecurity
 from tailrace.server.server_metrics import ServerMetrics
 from tailrace.server.throttling.server_quotas import ServerQuotas

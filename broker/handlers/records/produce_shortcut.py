@@ -35,9 +35,9 @@ from tailrace.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from tailrace.server.client_connection import ExpectResponse, JointResponse, MayProduce
 from tailrace.server.inbox import ArrivedRequests
 from tailrace.server.request_context import RequestContext
+from tailrace.server.request_routes import ExpectResponse, JointResponse, MayProduce
 
 from . import produce_steps
 from .record_host import ProduceHost

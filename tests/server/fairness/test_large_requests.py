@@ -77,3 +77,38 @@ async def test_an_error_while_reading_leaves_the_line_free() -> None:
     with trio.fail_after(5):
         await requests.crowd.enter()
     requests.crowd.leave()
+
+
+async def _answer_later(log: list[str]) -> str:
+    await trio.sleep(1)
+    log.append("changed")
+    return "answer"
+
+
+async def test_a_change_that_a_large_request_began_completes_without_its_client(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    log: list[str] = []
+    requests = LargeRequests(Crowd())
+
+    def end_turn() -> None:
+        log.append("turn ended")
+        scope.cancel()
+
+    def steps() -> Steps:
+        yield
+        return "request", 0
+
+    with trio.CancelScope() as scope:
+        assert await requests.answer(steps(), lambda request: _answer_later(log), end_turn) == "answer"
+    assert log == ["turn ended", "changed"]
+
+
+async def test_the_answer_of_an_ordinary_handler_is_returned() -> None:
+    def steps() -> Steps:
+        yield
+        return "request", 0
+
+    assert await LargeRequests(Crowd()).answer(steps(), lambda request: f"{request} answered", lambda: None) == (
+        "request answered"
+    )

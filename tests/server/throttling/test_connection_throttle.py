@@ -1,5 +1,8 @@
+from typing import Any
+
 import pytest
 import trio
+from hosts import request_of
 from quota_samples import alter, quota
 from simulation.client import WireClient
 from spus import ADDRESS, batch, running_spu
@@ -8,10 +11,10 @@ from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.codec.headers import response_encoder
-from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tailrace.security.identity.principal import USER, Principal
 from tailrace.security.records.quota_record import QuotaRecord
-from tailrace.server.request_context import ClientIdentity
+from tailrace.server.request_context import ClientIdentity, RequestContext
 from tailrace.server.throttling.connection_throttle import ConnectionThrottle
 from tailrace.server.throttling.measured_request import MeasuredRequest
 from tailrace.server.throttling.server_quotas import ServerQuotas
@@ -109,6 +112,59 @@ async def test_changes_have_no_bound_without_a_quota_on_them() -> None:
     connection.cluster.put_security(quota({"controller_mutation_rate": 10.0}, client_id="app"))
     connection.measure("app")
     assert connection.throttle.mutations(ApiKey.CREATE_TOPICS, 7, "app") is not None
+
+
+class _Handled:
+    """A produce request of a client with quotas, whose handler returns what a test says."""
+
+    def __init__(self, reply: object) -> None:
+        self.connection = _Connection(quota({"producer_byte_rate": 10.0}, client_id="app"))
+        self.measured = self.connection.measure("app")
+        assert self.measured is not None
+        self.context = request_of(ApiKey.PRODUCE, 11)
+        self.context._encode = self.measured.encode_throttled
+
+        def handle(context: RequestContext, request: object) -> Any:
+            if reply is NO_RESPONSE:
+                context.respond_nothing()
+                return None
+            return reply
+
+        self.rare = self.connection.throttle.handle(self.context, self.measured, handle, "request")
+
+
+NO_RESPONSE = object()
+
+
+async def test_a_measured_request_is_answered_at_once_and_mutes_the_connection() -> None:
+    handled = _Handled(ProduceResponse())
+    assert handled.rare is None
+    assert handled.context.parts
+    assert handled.context.meter is handled.measured
+    assert handled.connection.throttle.is_muted
+
+
+async def test_a_produce_request_without_a_response_counts_too() -> None:
+    handled = _Handled(NO_RESPONSE)
+    assert handled.rare is None
+    assert handled.context.parts == ()
+    assert handled.connection.throttle.is_muted
+
+
+async def test_a_request_that_waits_or_is_rare_work_is_not_answered_yet() -> None:
+    async def work() -> ProduceResponse:
+        return ProduceResponse()
+
+    rare = work()
+    handled = _Handled(rare)
+    assert handled.rare is rare
+    waiting = _Handled(None)
+    assert waiting.rare is None
+    for each in (handled, waiting):
+        assert each.context.parts is None
+        assert not each.connection.throttle.is_muted
+    waiting.context.respond(await rare)
+    assert waiting.connection.throttle.is_muted
 
 
 # an SPU that takes records

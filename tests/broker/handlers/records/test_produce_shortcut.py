@@ -33,8 +33,8 @@ from tailrace.protocol.messages.produce import (
     TopicProduceData,
 )
 from tailrace.runtime.files import Buffer
-from tailrace.server.client_connection import JointResponse
 from tailrace.server.inbox import Inbox, ReceiveBuffers
+from tailrace.server.request_routes import JointResponse
 from tailrace.storage.log.log import Log
 
 BY_NAME, BY_ID = 12, 13

@@ -1,6 +1,6 @@
 from msgspec import Struct
 
-from tailrace.server.response_memory import HELD_BYTES_MAX, SCARCE_BYTES_MAX, ResponseMemory
+from tailrace.server.fairness.response_memory import HELD_BYTES_MAX, SCARCE_BYTES_MAX, ResponseMemory
 
 LIMIT = 1000
 

@@ -8,7 +8,7 @@ import trio
 import trio.testing
 from msgspec import Struct
 
-from tailrace.server.request_memory import REQUEST_SECONDS_MAX, SMALL_BYTES, STALLED_SECONDS_MAX, RequestMemory
+from tailrace.server.fairness.request_memory import REQUEST_SECONDS_MAX, SMALL_BYTES, STALLED_SECONDS_MAX, RequestMemory
 
 pytestmark = pytest.mark.trio
 
