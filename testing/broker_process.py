@@ -7,6 +7,7 @@ only this process holds open. The child keeps its data in a temporary directory,
 import os
 import re
 import selectors
+import shlex
 import site
 import subprocess
 import sys
@@ -14,12 +15,15 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self, TypeVar
+from typing import IO, TYPE_CHECKING, Self, TypeVar
 
 import tailrace
 
 from .broker_error import BrokerError
 from .broker_log import BrokerLog
+
+if TYPE_CHECKING:
+    from .client_login import ClientLogin
 
 READY_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 20
@@ -27,7 +31,7 @@ _OPTIONS = [
     *("--ephemeral", "--until-input-ends", "--metrics", "off"),
     *("--public", "127.0.0.1:0", "--private", "127.0.0.1:0", "--sc", "127.0.0.1:0", "--sc-private", "127.0.0.1:0"),
 ]
-_READY = re.compile(rb"^ready bootstrap=(\S+)")
+_READY = re.compile(rb"^ready bootstrap=(\S+) sc=\S+ data=(.*) in \d+ ms")
 _LINE_BYTES_MAX = 4096
 _WAIT_SECONDS_MAX = 0.1
 
@@ -41,9 +45,17 @@ class Broker:
     at the same time.
     """
 
-    def __init__(self, *, spus: int = 1, settings: Mapping[str, str] | None = None) -> None:
-        """Prepares a cluster of `spus` brokers. `settings` are Kafka's broker configs, such as `num.partitions`."""
+    def __init__(self, *, spus: int = 1, settings: Mapping[str, str] | None = None, secure: bool = False) -> None:
+        """Prepares a cluster of `spus` brokers. `settings` are Kafka's broker configs, such as `num.partitions`.
+
+        A `secure` broker demands TLS and a login, and has access rules: clients need the settings of `admin`, or those
+        of a user that `create_user` returns.
+        """
         self._arguments = [f"--spus={spus}", *(f"--set={name}={value}" for name, value in (settings or {}).items())]
+        if secure:
+            self._arguments.append("--secure")
+        self._is_secure = secure
+        self._admin: ClientLogin | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._log: BrokerLog | None = None
         self._bootstrap: str | None = None
@@ -71,8 +83,40 @@ class Broker:
         """Creates a topic and returns its name. The topic has its leaders when this returns."""
         from .topic_creation import create_topic
 
-        create_topic(self.bootstrap, name, partitions, replication_factor, configs or {})
+        create_topic(self.bootstrap, name, partitions, replication_factor, configs or {}, self._admin)
         return name
+
+    @property
+    def admin(self) -> "ClientLogin":
+        """The user of a secure broker that may do everything, with ready settings for clients."""
+        if self._admin is None:
+            raise BrokerError("the broker has no users: start it with `Broker(secure=True)`, inside its `with` block")
+        return self._admin
+
+    def create_user(self, name: str, password: str | None = None) -> "ClientLogin":
+        """Creates a user of a secure broker, who may do nothing yet: see `allow`. A password is made if none is given.
+
+        If the user exists, the password changes.
+        """
+        from .user_creation import create_user
+
+        return create_user(self.admin, name, password)
+
+    def allow(
+        self,
+        user: "ClientLogin | str",
+        *operations: str,
+        topic: str | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+    ) -> None:
+        """Lets a user do operations such as `read`, `write` and `create` with topics, groups and transactional ids.
+
+        `orders-*` stands for all names that begin with `orders-`, and `*` for all names.
+        """
+        from .user_creation import allow
+
+        allow(self.admin, user, operations, topic=topic, group=group, transactional_id=transactional_id)
 
     def log(self, begin: int = 0) -> str:
         """Returns what the broker has logged from the byte `begin` on, at most the last 256 KiB."""
@@ -94,7 +138,7 @@ class Broker:
 
     def stop(self) -> None:
         """Stops the broker and removes its data. The log stays readable."""
-        self._bootstrap = None
+        self._bootstrap = self._admin = None
         process = self._process
         if process is None:
             return
@@ -154,6 +198,11 @@ class Broker:
         if ready is None:
             raise BrokerError(f"the broker did not start: {self.log().strip() or 'it said nothing'}")
         self._bootstrap = ready[1].decode()
+        if self._is_secure:
+            from .user_creation import saved_login
+
+            (data,) = shlex.split(ready[2].decode())
+            self._admin = saved_login(Path(data) / "security", self._bootstrap)
 
     def _read_line(self, stream: IO[bytes], deadline: float) -> bytes:
         """Returns the next line; less than a line at the end of the stream, at the deadline, and after a stop."""

@@ -3,8 +3,12 @@
 import re
 from collections.abc import Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from .broker_process import Broker
+
+if TYPE_CHECKING:
+    from .client_login import ClientLogin
 
 TOPIC_NAME_CHARACTERS_MAX = 249
 _REPLACED = re.compile(r"[^A-Za-z0-9._-]+")
@@ -16,6 +20,7 @@ class FixtureBroker:
     def __init__(self, broker: Broker, test: str, number: int) -> None:
         """Takes the broker, the name of the test, and a number that no other test of this broker has."""
         self._broker = broker
+        self._number = number
         self._prefix = topic_prefix(test, number)
         self._topics = 0
         self._log_begin = broker.log_size
@@ -35,6 +40,29 @@ class FixtureBroker:
         self._topics += 1
         name = self._prefix if self._topics == 1 else f"{self._prefix}-{self._topics}"
         return self._broker.create_topic(name, partitions=partitions, configs=configs)
+
+    @property
+    def admin(self) -> "ClientLogin":
+        """The user of a secure broker that may do everything, with ready settings for clients."""
+        return self._broker.admin
+
+    def create_user(self, name: str) -> "ClientLogin":
+        """Creates a user of a secure broker, which only this test uses; a number follows its name."""
+        return self._broker.create_user(f"{name}-{self._number}")
+
+    def allow(
+        self,
+        user: "ClientLogin | str",
+        *operations: str,
+        topic: str | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+    ) -> None:
+        """Lets a user do operations such as `read`, `write` and `create` with topics, groups and transactional ids.
+
+        `orders-*` stands for all names that begin with `orders-`, and `*` for all names.
+        """
+        self._broker.allow(user, *operations, topic=topic, group=group, transactional_id=transactional_id)
 
     def log(self) -> str:
         """Returns what the broker has logged since the test began."""

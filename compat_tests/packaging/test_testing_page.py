@@ -43,7 +43,7 @@ def _environment(temporary: Path) -> dict[str, str]:
 
 def test_the_examples_pass_on_two_workers(tmp_path: Path) -> None:
     examples = dict(_EXAMPLE.findall(PAGE.read_text()))
-    assert len(examples) == 8
+    assert len(examples) == 9
     for name, text in examples.items():
         (tmp_path / name).write_text(text)
     environment = _environment(tmp_path / "temporary")
@@ -56,7 +56,7 @@ def test_the_examples_pass_on_two_workers(tmp_path: Path) -> None:
         timeout=RUN_SECONDS_MAX,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "11 passed" in done.stdout
+    assert "13 passed" in done.stdout
     assert not list((tmp_path / "temporary").glob(LEFT))
 
 

@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from tailrace.testing import Broker, BrokerError
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tailrace.testing import Broker, BrokerError, ClientLogin
+from tailrace.testing.broker_connection import ask
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +45,26 @@ def test_a_broker_runs_inside_its_block_and_leaves_nothing(directory: Path) -> N
     assert broker.log(broker.log_size) == ""
     with pytest.raises(BrokerError, match="use it inside its `with` block"):
         _ = broker.bootstrap
+
+
+def test_a_secure_broker_serves_its_users_as_rules_allow(directory: Path) -> None:
+    with Broker(secure=True, settings={"num.partitions": "2"}) as broker:
+        assert broker.create_topic("orders") == "orders"
+        alice = broker.create_user("alice", "alice-secret")
+        request = MetadataRequest([MetadataRequestTopic(name="orders")], allow_auto_topic_creation=False)
+        described = ask(broker.bootstrap, alice, request, 9)
+        assert [each.error_code for each in described.topics] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+        broker.allow(alice, "read", topic="ord*", group="*")
+        described = ask(broker.bootstrap, alice, request, 9)
+        assert [(each.name, each.error_code) for each in described.topics] == [("orders", 0)]
+        stranger = ClientLogin(broker.bootstrap, "alice", "guess", alice.authority)
+        with pytest.raises(BrokerError, match="the login of alice"):
+            ask(broker.bootstrap, stranger, request, 9)
+        with pytest.raises(BrokerError, match="the broker at"):
+            ask(broker.bootstrap, None, request, 9)
+    assert not list(directory.iterdir())
+    with pytest.raises(BrokerError, match=r"start it with `Broker\(secure=True\)`"):
+        _ = broker.admin
 
 
 def test_asyncio_and_several_spus() -> None:

@@ -43,6 +43,26 @@ def test_tests_share_a_broker_and_have_their_own_topics(pytester: pytest.Pyteste
     pytester.runpytest_subprocess(*PLUGINS).assert_outcomes(passed=4)
 
 
+def test_a_secure_broker_gives_each_test_its_users(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from tailrace.testing import BrokerError
+
+        @pytest.mark.parametrize("number", [1, 2])
+        def test_users(tailrace_secure_broker, number):
+            alice = tailrace_secure_broker.create_user("alice")
+            tailrace_secure_broker.allow(alice, "write", topic=tailrace_secure_broker.topic)
+            assert alice.name == f"alice-{number}"
+            assert tailrace_secure_broker.admin.name == "admin"
+            assert alice.bootstrap == tailrace_secure_broker.bootstrap
+            with pytest.raises(BrokerError, match="none of"):
+                tailrace_secure_broker.allow(alice, "reed", topic="orders")
+        """
+    )
+    pytester.runpytest_subprocess(*PLUGINS).assert_outcomes(passed=2)
+
+
 def test_workers_have_their_own_brokers(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
