@@ -46,6 +46,7 @@ class Consumer:
     epoch: int = 0
     owned: frozenset[TopicPartition] = frozenset()
     interval_ms: int = 0
+    caller: Caller = CALLER
 
     def join(self) -> ConsumerGroupHeartbeatResponse:
         self.epoch, self.owned = 0, frozenset()
@@ -78,7 +79,9 @@ class Consumer:
         }
         request = ConsumerGroupHeartbeatRequest(**fields | said)
         return self.world.ask(
-            lambda coordinator, moment, asked: coordinator.consumer.heartbeat(request, version, CALLER, asked, moment)
+            lambda coordinator, moment, asked: coordinator.consumer.heartbeat(
+                request, version, self.caller, asked, moment
+            )
         )
 
     def leave(self, epoch: int = -1) -> None:

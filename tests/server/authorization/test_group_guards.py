@@ -303,8 +303,9 @@ async def test_a_group_is_described_unless_its_members_read_hidden_topics(autoju
 class _PatternMember:
     """A member whose subscription is a pattern, and the partitions that it has."""
 
-    def __init__(self, authorized: AuthorizedSpu, pattern: str) -> None:
+    def __init__(self, authorized: AuthorizedSpu, pattern: str, member: str = MEMBER) -> None:
         self._authorized = authorized
+        self._member = member
         self._pattern = pattern
         self._epoch = 0
         self._owned: list[TopicPartitions] = []
@@ -314,7 +315,7 @@ class _PatternMember:
         names = {topic.id: name for name, topic in self._authorized.spu.cluster.topics.items()}
         request = ConsumerGroupHeartbeatRequest(
             "group",
-            MEMBER,
+            self._member,
             self._epoch,
             rebalance_timeout_ms=5000,
             subscribed_topic_names=[],
@@ -332,18 +333,37 @@ class _PatternMember:
 
 
 async def test_a_pattern_matches_only_topics_that_the_member_may_describe(autojump_clock: object) -> None:
-    """A new rule has an effect at the next heartbeat of the member."""
+    """testConsumerGroupHeartbeatWithRegex, …WithoutTopicDescribeAcl; a new rule counts at the next heartbeat."""
     async with authorized_spu() as authorized:
         await authorized.coordinate()
         await authorized.create("orders-1")
         await authorized.create("orders-2")
-        authorized.allow(READ, rule(*TOPIC_DESCRIBE, "orders-1"))
+        authorized.allow(READ)
         member = _PatternMember(authorized, "orders-.*")
+        assert await member.topics() == []
+        authorized.allow(rule(*TOPIC_DESCRIBE, "orders-1"))
         assert await member.topics() == ["orders-1"]
         authorized.allow(rule(*TOPIC_DESCRIBE, "orders-2"))
         assert await member.topics() == ["orders-1", "orders-2"]
         authorized.remove(rule(*TOPIC_DESCRIBE, "orders-1"))
         assert await member.topics() == ["orders-2"]
+
+
+async def test_members_with_the_same_pattern_get_what_all_of_them_may_describe(autojump_clock: object) -> None:
+    """testConsumerGroupHeartbeatWithRegexWithDifferentMemberAcls"""
+    async with authorized_spu(group_consumer_assignment_interval_ms="0") as authorized:
+        await authorized.coordinate()
+        await authorized.create(partitions=2)
+        authorized.allow(READ, TOPIC_DESCRIBE)
+        first, second = _PatternMember(authorized, "top.*"), _PatternMember(authorized, "top.*", "B" * 22)
+        assert await first.topics() == ["topic"]
+        authorized.remove(TOPIC_DESCRIBE)
+        assert await second.topics() == []
+        assert await first.topics() == []
+        authorized.allow(TOPIC_DESCRIBE)
+        for _ in range(3):  # until each knows its own partition, and has given back the other one
+            found = [await member.topics() for member in (first, second)]
+        assert found == [["topic"], ["topic"]]
 
 
 async def test_a_pattern_matches_internal_topics_that_the_member_may_describe(autojump_clock: object) -> None:

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 from consumer_stories import GROUP, Consumer, group_in, settle
-from grouping import GroupWorld
+from grouping import CALLER, GroupWorld
 
 MEMBER = "ConsumerGroupMemberMetadataKey"
 EPOCH = "ConsumerGroupMetadataKey"
@@ -92,6 +92,41 @@ def test_patterns_are_written_when_they_mean_other_topics(world: GroupWorld, log
     assert log.news() == [PATTERN, EPOCH, TARGET, TARGET_EPOCH, CURRENT]
     m.leave()
     assert log.news() == ["-" + CURRENT, "-" + TARGET, "-" + MEMBER, "-" + PATTERN, EPOCH]
+
+
+class Viewer:
+    """A user who may see some topics."""
+
+    version = 1
+
+    def __init__(self, *topics: str) -> None:
+        self._topics = topics
+
+    def may_describe(self, topic: str) -> bool:
+        return topic in self._topics
+
+
+def test_a_pattern_matches_what_all_its_members_may_see(world: GroupWorld) -> None:
+    world.put_topic("aa", 4)
+    world.use(consumer_assignment_interval_ms=0)
+    m, n, other = (
+        Consumer(
+            world,
+            name,
+            None,
+            extra={"subscribed_topic_regex": pattern},
+            caller=CALLER._replace(viewer=Viewer(*topics)),
+        )
+        for name, pattern, topics in (("m", "a.*", ("a", "aa")), ("n", "a.*", ("a",)), ("other", ".*a", ("aa",)))
+    )
+    m.join()
+    assert group_in(world).patterns["a.*"] == {"a", "aa"}
+    n.join()
+    assert group_in(world).patterns["a.*"] == {"a"}
+    other.join()
+    assert group_in(world).patterns == {"a.*": {"a"}, ".*a": {"aa"}}
+    n.leave()
+    assert group_in(world).patterns["a.*"] == {"a", "aa"}
 
 
 def test_another_name_for_the_same_client_is_no_rebalance(world: GroupWorld, log: Log) -> None:
