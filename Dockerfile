@@ -18,7 +18,10 @@ RUN python -m venv /tailrace && /tailrace/bin/pip install --no-cache-dir .
 
 FROM python:3.11-slim AS tailrace
 COPY --from=build /tailrace /tailrace
-RUN useradd --system --uid 10001 tailrace && install --directory --owner tailrace /data
+# Volumes get the owner of these directories, so that docker-compose.secure.yml needs no root.
+RUN useradd --system --uid 10001 tailrace \
+    && for name in authority sc spu-1 spu-2 spu-3 admin; do \
+        install --directory --owner tailrace /data /certificates /certificates/$name; done
 # The data outlives the container, and the metrics can be scraped from outside of it.
 ENV PATH=/tailrace/bin:$PATH TAILRACE_DATA=/data TAILRACE_METRICS=0.0.0.0:9008
 USER tailrace

@@ -1,4 +1,4 @@
-"""Reads docker-compose.yml and the Dockerfile into values, as far as both use their formats.
+"""Reads docker-compose.yml, docker-compose.secure.yml and the Dockerfile into values, as far as they use their formats.
 
 An unknown key is an error, because the tests would not run what it asks for.
 """
@@ -15,11 +15,13 @@ from msgspec import Struct
 
 ROOT = Path(__file__).parents[2]
 COMPOSE_FILE = ROOT / "docker-compose.yml"
+SECURE_FILE = ROOT / "docker-compose.secure.yml"
+"""What closes the cluster of docker-compose.yml. Compose merges it into that file."""
 DOCKERFILE = ROOT / "Dockerfile"
 
 _SERVICE_KEYS = {
     *("image", "build", "entrypoint", "command", "environment", "ports", "volumes", "depends_on"),
-    *("restart", "stop_grace_period", "healthcheck"),
+    *("restart", "stop_grace_period", "healthcheck", "secrets"),
 }
 _INSTRUCTIONS = {"FROM", "RUN", "WORKDIR", "COPY", "ENV", "USER", "VOLUME", "HEALTHCHECK", "ENTRYPOINT"}
 _VARIABLE = re.compile(r"\$(?:(\$)|\{(\w+):-([^}]*)\})")
@@ -60,6 +62,8 @@ class Service(Struct, frozen=True):
     ports: list[Published]
     volumes: dict[str, str]
     """The names of volumes, by their directories in the container."""
+    secrets: dict[str, str]
+    """The contents of the files in /run/secrets, by their names."""
     depends_on: dict[str, str]
     """The conditions that other services must meet before this one starts."""
     restart: str
@@ -67,11 +71,36 @@ class Service(Struct, frozen=True):
     health: HealthCheck | None
 
 
-def read_services(variables: Mapping[str, str]) -> dict[str, Service]:
+def read_services(variables: Mapping[str, str], *, secure: bool = False) -> dict[str, Service]:
     """Reads the services; `variables` are those of the shell in which `docker compose` would run."""
-    document = _interpolate(yaml.safe_load(COMPOSE_FILE.read_text()), variables)
+    texts = [COMPOSE_FILE.read_text(), *([SECURE_FILE.read_text()] if secure else [])]
+    first, *more = (_interpolate(yaml.safe_load(text), variables) for text in texts)
+    services = first["services"]
+    secrets: dict[str, str] = {}
+    for document in more:
+        for name, keys in document["services"].items():
+            services[name] = _merged(services.get(name, {}), keys)
+        for name, source in document["secrets"].items():
+            secrets[name] = variables.get(source["environment"], "")
     images = read_images()
-    return {name: _service(name, keys, images) for name, keys in document["services"].items()}
+    return {name: _service(name, keys, images, secrets) for name, keys in services.items()}
+
+
+def _merged(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Merges a service of a second file as Compose does: maps and volumes grow, and other values are replaced."""
+    merged = {**before, **after}
+    for key in ("environment", "depends_on"):
+        if key in before and key in after:
+            merged[key] = {**_conditions(before[key]), **_conditions(after[key])}
+    for key in ("volumes", "ports"):
+        if key in before and key in after:
+            merged[key] = [*before[key], *after[key]]
+    return merged
+
+
+def _conditions(named: Any) -> dict[str, Any]:
+    """Returns `depends_on` in its long form."""
+    return {other: {"condition": "service_started"} for other in named} if isinstance(named, list) else named
 
 
 def read_images() -> dict[str, Image]:
@@ -96,18 +125,17 @@ def read_images() -> dict[str, Image]:
     return images
 
 
-def _service(name: str, keys: dict[str, Any], images: Mapping[str, Image]) -> Service:
+def _service(name: str, keys: dict[str, Any], images: Mapping[str, Image], secrets: Mapping[str, str]) -> Service:
     assert set(keys) <= _SERVICE_KEYS, f"the tests do not know all keys of {name}: {sorted(set(keys) - _SERVICE_KEYS)}"
     image = images[keys["build"]["target"]]
-    depends_on = keys.get("depends_on", {})
-    if isinstance(depends_on, list):
-        depends_on = {other: {"condition": "service_started"} for other in depends_on}
+    depends_on = _conditions(keys.get("depends_on", {}))
     return Service(
         name,
         keys.get("entrypoint", image.entrypoint) + keys.get("command", []),
         image.environment | {key: str(value) for key, value in keys.get("environment", {}).items()},
         [_published(text) for text in keys.get("ports", [])],
         {target: volume for volume, target in (text.split(":") for text in keys.get("volumes", []))},
+        {secret: secrets[secret] for secret in keys.get("secrets", [])},
         {other: condition["condition"] for other, condition in depends_on.items()},
         keys.get("restart", "no"),
         _seconds(keys.get("stop_grace_period", "10s")),

@@ -8,6 +8,9 @@ import pytest
 from containers.namespaces import Machine, NamespacesMissingError
 from containers.project import Project
 
+PASSWORD = "correct horse battery"
+"""The password of the administrator of a closed project."""
+
 
 def _missing(error: NamespacesMissingError) -> None:
     """Fails or skips the test: a failure for root, who can install what is missing, and no failure for other users."""
@@ -23,7 +26,8 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Adds the containers' last output to the report of a failure."""
     report = yield
-    project = getattr(item, "funcargs", {}).get("project")
+    used = getattr(item, "funcargs", {})
+    project = used.get("project") or used.get("closed")
     if report.failed and project is not None:
         report.sections.append(("containers", project.words()))
     return report
@@ -42,8 +46,18 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """Yields a project after `docker compose up --wait`."""
+    yield from _running(tmp_path_factory.mktemp("project"), None)
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """Yields a project that docker-compose.secure.yml has closed, after `docker compose up --wait`."""
+    yield from _running(tmp_path_factory.mktemp("closed"), PASSWORD)
+
+
+def _running(directory: Path, password: str | None) -> Iterator[Project]:
     try:
-        running = Project(tmp_path_factory.mktemp("project"))
+        running = Project(directory, password)
     except NamespacesMissingError as error:
         _missing(error)
     with running:

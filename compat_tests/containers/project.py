@@ -1,7 +1,7 @@
-"""Runs docker-compose.yml as `docker compose` would, with namespaces instead of containers.
+"""Runs docker-compose.yml, alone or closed by docker-compose.secure.yml, as `docker compose` would.
 
-Commands, environment, names, ports, volumes, order of start, health checks and restart policies are the same. Only the
-images are missing: the programs are those of this machine.
+Namespaces take the place of containers. Commands, environment, names, ports, volumes, order of start, health checks and
+restart policies are the same. Only the images are missing: the programs are those of this machine.
 """
 
 import os
@@ -22,6 +22,7 @@ from waiting import wait_until
 CLIENT = "client"
 """An empty container on the same network, for a client."""
 START_SECONDS_MAX = 30
+SUCCESS_SECONDS_MAX = 90
 RESTART_SECONDS = 0.1
 """The pause before the first restart, which doubles with each further restart, as in Docker."""
 CHECK_SECONDS = 0.2
@@ -63,7 +64,7 @@ class Container:
         wait_until(lambda: self._is_healthy(health), health.start_seconds_max, f"health of {self.words()}")
 
     def wait_for_success(self) -> None:
-        wait_until(lambda: self.status == 0, START_SECONDS_MAX, f"success of {self.words()}")
+        wait_until(lambda: self.status == 0, SUCCESS_SECONDS_MAX, f"success of {self.words()}")
 
     def kill(self) -> None:
         """Kills the process with SIGKILL, and returns once its policy has started it again."""
@@ -130,11 +131,13 @@ class Container:
 
 class Project:
     """All services of docker-compose.yml on their own machine; the end of the `with` block ends everything that still
-    runs."""
+    runs. A password of the administrator adds docker-compose.secure.yml."""
 
-    def __init__(self, directory: Path) -> None:
-        self._services = read_services({})
+    def __init__(self, directory: Path, password: str | None = None) -> None:
+        variables = {} if password is None else {"ADMIN_PASSWORD": password}
+        self._services = read_services(variables, secure=password is not None)
         self._containers: dict[str, Container] = {}
+        self._volumes = directory / "volumes"
         self._ends = ExitStack()
         try:
             machine = self._ends.enter_context(Machine(directory))
@@ -142,9 +145,13 @@ class Project:
             addresses = {name: machine.name(name) for name in (*self._services, CLIENT)}
             self.client = machine.container(CLIENT, {})
             for name, service in self._services.items():
-                volumes = {target: directory / "volumes" / volume for target, volume in service.volumes.items()}
+                volumes = {target: self.volume(volume) for target, volume in service.volumes.items()}
+                if service.secrets:
+                    volumes["/run/secrets"] = directory / "secrets" / name
                 for volume in volumes.values():
-                    volume.mkdir(parents=True)
+                    volume.mkdir(parents=True, exist_ok=True)
+                for secret, text in service.secrets.items():
+                    (volumes["/run/secrets"] / secret).write_text(text)
                 container = Container(service, machine.container(name, volumes), directory / f"{name}.log")
                 self._containers[name] = container
                 self._ends.callback(container.end)
@@ -165,6 +172,10 @@ class Project:
 
     def __getitem__(self, service: str) -> Container:
         return self._containers[service]
+
+    def volume(self, name: str) -> Path:
+        """Returns the directory of a volume."""
+        return self._volumes / name
 
     def up(self) -> None:
         """Does what `docker compose up --wait` does: it starts each service when its dependencies meet their
