@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 import trio
+from authorized_spu import authorized_spu
 from hosts import request_of
 from quota_samples import alter, quota
 from simulation.client import WireClient
@@ -11,6 +12,8 @@ from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.codec.headers import response_encoder
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.describe_acls import DescribeAclsRequest
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tailrace.security.identity.principal import USER, Principal
 from tailrace.security.records.quota_record import QuotaRecord
@@ -220,3 +223,16 @@ async def test_a_client_of_every_api_is_throttled_for_its_time() -> None:
             assert (throttle_ms > 0) == (key not in EXEMPT), api.name
         text = await running.scraped()
         assert 'tailrace_throttled_responses_total{client_id="client of Fetch",quota="request_percentage"' in text
+
+
+async def test_a_client_without_permission_is_throttled_as_well() -> None:
+    """RequestQuotaTest: testUnauthorizedThrottle"""
+    async with authorized_spu() as authorized:
+        authorized.spu.cluster.put_security(quota({"request_percentage": 0.0001}, client_id=None))
+        client = await authorized.client()
+        request = DescribeAclsRequest(1, None, 1, None, None, 1, 1)
+        throttle_ms = 0
+        while not throttle_ms:
+            response = await client.request(ApiKey.DESCRIBE_ACLS, 3, request)
+            assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            throttle_ms = response.throttle_time_ms
