@@ -1,7 +1,9 @@
 """`tailrace up --secure`: a stranger gets nowhere, the first user does everything, and another user what rules say."""
 
+import json
 import os
 import re
+import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,7 +43,7 @@ class Secured:
             env=self.environment | environment,
             capture_output=True,
             text=True,
-            timeout=SECONDS_MAX,
+            timeout=2 * SECONDS_MAX,
             check=False,
         )
 
@@ -143,3 +145,57 @@ def test_a_restart_keeps_the_cluster_closed_and_the_password(secured: Secured, a
     assert produce(secured.settings("admin", admin), b"later") is None
     with pytest.raises(KafkaException):
         AdminClient({"bootstrap.servers": secured.bootstrap}).list_topics(timeout=2)
+
+
+TRIGGER = """
+from tailrace.trigger import trigger
+
+
+@trigger("letters", group="shouting", seek_to="earliest")
+def shout(context, event):
+    context.emit("shouts", event.body.upper())
+"""
+PAGE = Path(__file__).parents[2] / "docs" / "first-day.md"
+
+
+def test_the_first_day_page_closes_a_cluster(secured: Secured) -> None:
+    section = PAGE.read_text().partition("\n## Close the cluster\n")[2].partition("\n## ")[0]
+    start, more = re.findall(r"^```\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    assert start.startswith("tailrace up --secure ")
+    export, *commands = more.splitlines()
+    assert export.startswith("export TAILRACE_CLIENT_CONFIG=")
+    for command in commands:
+        done = secured.run(*shlex.split(command)[1:])
+        assert done.returncode == 0, (command, done)
+    assert "Yes, because" in done.stdout
+
+
+def test_groups_transactions_and_triggers_work_in_a_closed_cluster(
+    secured: Secured, admin: str, tmp_path: Path
+) -> None:
+    producer = Producer({**secured.settings("admin", admin), "transactional.id": "writer"})
+    producer.init_transactions(SECONDS_MAX)
+    producer.begin_transaction()
+    producer.produce("letters", b"hello")
+    producer.commit_transaction(SECONDS_MAX)
+    listed = secured.run("transaction", "list")
+    assert "writer" in listed.stdout, listed
+    read = secured.run("consume", "letters", "--group", "readers", "--from", "beginning", "--count", "1")
+    assert "hello" in read.stdout, read
+    described = secured.run("group", "describe", "readers")
+    assert described.returncode == 0 and "letters" in described.stdout, described
+
+    function = tmp_path / "shout.py"
+    function.write_text(TRIGGER)
+    assert secured.run("topic", "create", "shouts").returncode == 0
+    deployed = secured.run("trigger", "deploy", str(function), "--wait", str(SECONDS_MAX))
+    assert deployed.returncode == 0, deployed
+    shouted = secured.run("consume", "shouts", "--from", "beginning", "--follow", "--count", "1")
+    assert "HELLO" in shouted.stdout, (shouted, secured.run("trigger", "logs", "shout"))
+    assert secured.run("trigger", "delete", "shout").returncode == 0
+
+
+def test_the_doctor_finds_nothing_open(secured: Secured) -> None:
+    done = secured.run("doctor", "--output", "json")
+    (access,) = [each for each in json.loads(done.stdout)["findings"] if each["subject"] == "access"]
+    assert access["level"] == "ok" and "none allows anything to everybody" in access["text"]
