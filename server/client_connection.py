@@ -234,8 +234,11 @@ class ClientConnection:
 
     @property
     def stalled_since(self) -> float:
-        """When the client last sent something; infinity unless the connection only waits for the client."""
-        return self.last_active if self._only_reads else math.inf
+        """When the client last sent or read something; infinity unless the client has to go on first.
+
+        It has to if the connection waits for more bytes, or if there is no room for the responses to more requests.
+        """
+        return self.last_active if self._only_reads or self._room_made is not None else math.inf
 
     @property
     def arrived_bytes(self) -> int:
@@ -287,6 +290,7 @@ class ClientConnection:
         """Sleeps while `_on_readable` does the work, and does everything that has to wait."""
         while self._closing is None and not self._at_end:
             while not self._has_room():
+                self._memory.keep_arrived(self)
                 self._room_made = trio.Event()
                 await self._room_made.wait()
                 self._room_made = None
@@ -321,6 +325,7 @@ class ClientConnection:
 
         Little of what the client sends meanwhile is received: enough to notice that it leaves.
         """
+        self._memory.keep_arrived(self)
         with self._throttle.waiting() as is_over:
             while not (self._at_end or is_over()):
                 with trio.move_on_at(self._throttle.muted_until):

@@ -2,10 +2,11 @@
 
 A connection reserves the size of the whole request before it reads on, so that it can always finish the request. The
 last reservation may exceed the limit by one request. Small requests never wait because they fit in the shared buffer.
+A connection that does not read for a while keeps only the memory of the bytes that have arrived.
 
 A client can announce a large request at no cost and then send nothing, or a byte now and then. While others wait for
 memory, a connection is therefore closed if its client has sent nothing for a while, or sends so slowly that the whole
-request would take too long.
+request would take too long. The same applies to a client that does not read its responses, so that its request waits.
 """
 
 from typing import Protocol
@@ -25,7 +26,7 @@ class Holder(Protocol):
 
     @property
     def stalled_since(self) -> float:
-        """When the client last sent something; infinity unless the connection only waits for the client."""
+        """When the client last sent or read something; infinity unless the client has to go on first."""
 
     @property
     def arrived_bytes(self) -> int:
@@ -67,10 +68,11 @@ class RequestMemory:
         for holder, reservation in list(self._reserved.items()):
             seconds = now - reservation.since
             if holder.stalled_since > now or seconds < STALLED_SECONDS_MAX:
-                continue  # it does not wait for the client, or has only begun
+                continue  # the client need not go on, or the request has only begun
             is_silent = now - holder.stalled_since >= STALLED_SECONDS_MAX
             if is_silent or holder.arrived_bytes * REQUEST_SECONDS_MAX < reservation.count * seconds:
-                holder.close("the rest of a request did not arrive in time, and other clients wait for its memory")
+                what = "the rest of a request did not arrive in time, or the responses to earlier ones were not read"
+                holder.close(f"{what}, and other clients wait for its memory")
 
     def has_reserved(self, owner: Holder, count: int) -> bool:
         """Sets the owner's reservation to `count` bytes if that is possible without waiting; returns whether it was."""
@@ -91,6 +93,19 @@ class RequestMemory:
         if count < held:
             self._wake()
         return True
+
+    def keep_arrived(self, owner: Holder) -> None:
+        """Releases the memory that the owner has reserved for bytes that have not arrived yet."""
+        reservation = self._reserved.get(owner)
+        if reservation is None:
+            return
+        arrived = owner.arrived_bytes
+        if arrived <= SMALL_BYTES:
+            self.release(owner)
+        elif arrived < reservation.count:
+            self.reserved_bytes -= reservation.count - arrived
+            reservation.count = arrived
+            self._wake()
 
     def release(self, owner: Holder) -> None:
         """Releases the owner's reservation, if it has one."""

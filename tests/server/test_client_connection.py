@@ -764,9 +764,7 @@ async def test_memory_for_a_large_request_is_reserved_while_it_arrives() -> None
 
 async def test_memory_for_a_large_request_is_free_as_soon_as_it_was_handled() -> None:
     async with _served(_Script(), shared_bytes=1000) as served:
-        request = served.client.encode(ApiKey.FIND_COORDINATOR, VERSION, FindCoordinatorRequest(key="k"))
-        body = request[4:] + bytes(90_000)  # what follows the fields that are known is passed over
-        large = struct.pack(">i", len(body)) + body
+        large = _large_request(served, "k")
         await served.client.send(large[:50_000])
         await trio.testing.wait_all_tasks_blocked()
         assert served.memory.reserved_bytes == len(large)
@@ -795,6 +793,80 @@ async def test_a_client_that_trickles_a_large_request_makes_room_for_another(
         assert STALLED_SECONDS_MAX <= trio.current_time() - began <= STALLED_SECONDS_MAX + 2
         assert trickling.ended.is_set() and not other.ended.is_set()
         assert memory.reserved_bytes == 4 + REQUEST_BYTES_MAX, "it is the turn of the other"
+
+
+def _large_request(served: _Served, key: str) -> bytes:
+    body = served.ask(key)[4:] + bytes(90_000)  # what follows the fields that are known is passed over
+    return struct.pack(">i", len(body)) + body
+
+
+@asynccontextmanager
+async def _client_that_keeps_a_large_request(
+    script: _Script, memory: RequestMemory, arrived: int
+) -> AsyncIterator[_Served]:
+    """A connection that has reserved the memory of a large request, and then reads no more: its client does not read
+    the responses to earlier requests, which are more than a connection may hold."""
+    response = FindCoordinatorResponse(host="x" * 30_000)
+    begin = REQUEST_BYTES_MAX.to_bytes(4, "big") + bytes(arrived - 4)
+    async with _served(script, memory=memory, buffer_bytes=300_000, seconds_max=300) as served:
+        await served.client.send(served.ask(*["k"] * (HELD_BYTES_MAX // 30_000 + 20)) + begin)
+        await trio.testing.wait_all_tasks_blocked()
+        assert memory.reserved_bytes == 4 + REQUEST_BYTES_MAX
+        for context in script.waiting:
+            context.respond(response)
+        await served.client.send(b"\0")
+        await trio.testing.wait_all_tasks_blocked()
+        yield served
+
+
+async def test_a_client_that_does_not_read_keeps_no_memory_for_what_has_not_arrived() -> None:
+    script, memory = _Script(), RequestMemory(1)  # room for one large request
+    script.handle = script.wait
+    async with (
+        _client_that_keeps_a_large_request(script, memory, arrived=14) as silent,
+        _served(_Script(), memory=memory) as other,
+    ):
+        assert memory.reserved_bytes == 0
+        large = _large_request(other, "k")
+        await other.client.send(large[:100])
+        await other.client.send(large[100:])
+        assert (await other.client.response()).host == "k"
+        for _ in script.waiting:
+            await silent.client.response()
+        await trio.testing.wait_all_tasks_blocked()
+        assert memory.reserved_bytes == 4 + REQUEST_BYTES_MAX, "the connection reads on"
+
+
+async def test_a_client_that_does_not_read_is_closed_if_others_wait_for_what_has_arrived(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script, memory = _Script(), RequestMemory(1)
+    script.handle = script.wait
+    async with (
+        _client_that_keeps_a_large_request(script, memory, arrived=80_000) as silent,
+        _served(_Script(), memory=memory, seconds_max=300) as other,
+    ):
+        assert memory.reserved_bytes == 80_001
+        await other.client.send(REQUEST_BYTES_MAX.to_bytes(4, "big") + bytes(10))
+        await silent.ended.wait()
+        assert not other.ended.is_set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert memory.reserved_bytes == 4 + REQUEST_BYTES_MAX, "it is the turn of the other"
+
+
+async def test_waiting_requests_keep_no_memory_of_a_large_one_that_was_handled() -> None:
+    script = _Script()
+    script.handle = script.wait
+    async with _served(script, buffer_bytes=1_000_000, shared_bytes=1000) as served:
+        await served.client.send(served.ask(*["k"] * (UNANSWERED_MAX - 1)))
+        large = _large_request(served, "last")
+        await served.client.send(large[:50_000])
+        await trio.testing.wait_all_tasks_blocked()
+        assert served.memory.reserved_bytes == len(large)
+        await served.client.send(large[50_000:])
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(script.waiting) == UNANSWERED_MAX
+        assert served.memory.reserved_bytes == 0
 
 
 async def test_traffic_is_counted() -> None:
@@ -838,6 +910,25 @@ async def test_a_muted_connection_handles_nothing_and_loses_nothing(autojump_clo
         assert [(await served.client.response()).host for _ in range(3)] == ["b", "c", "d"]
         assert trio.current_time() - began == pytest.approx(5)
         assert limited.quotas.metrics.muted_connections == 0
+
+
+async def test_a_muted_connection_keeps_no_memory_for_what_has_not_arrived(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    limited = _limited()
+    async with _served(limited.script, quotas=limited.quotas) as served:
+        large = _large_request(served, "k")
+        await served.client.send(large[:100])
+        await trio.testing.wait_all_tasks_blocked()
+        assert served.memory.reserved_bytes == len(large)
+        limited.mute(served, 5)
+        await served.client.send(large[100:101])
+        await trio.testing.wait_all_tasks_blocked()
+        assert limited.quotas.metrics.muted_connections == 1
+        assert served.memory.reserved_bytes == 0
+        await served.client.send(large[101:])
+        assert (await served.client.response()).host == "k"
+        assert served.memory.reserved_bytes == 0
 
 
 async def test_a_muted_connection_notices_that_its_client_leaves(autojump_clock: trio.testing.MockClock) -> None:

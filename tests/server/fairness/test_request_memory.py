@@ -102,6 +102,25 @@ async def test_a_smaller_request_gives_back_the_difference_without_waiting() -> 
         assert reserved.is_set()
 
 
+async def test_a_request_may_keep_only_what_has_arrived() -> None:
+    memory, clients = _memory()
+    first = clients["first"]
+    memory.keep_arrived(first)
+    assert memory.reserved_bytes == 0
+    await memory.reserve(first, LIMIT)
+    first.arrived_bytes = LARGE
+    async with _waiting_for(memory, clients["second"], LARGE) as reserved:
+        assert not reserved.is_set()
+        memory.keep_arrived(first)
+        await reserved.wait()
+        assert memory.reserved_bytes == 2 * LARGE
+    memory.keep_arrived(first)
+    assert memory.reserved_bytes == 2 * LARGE
+    first.arrived_bytes = SMALL_BYTES
+    memory.keep_arrived(first)
+    assert memory.reserved_bytes == LARGE
+
+
 async def test_releasing_nothing_is_no_error() -> None:
     memory, clients = _memory()
     memory.release(clients["nobody"])
