@@ -375,8 +375,10 @@ class Spu:
         """
         return replica.is_alone or trio.current_time() < self.lease.end
 
-    async def create_topics(self, topics: Sequence[NewTopic]) -> list[TopicSpec | KafkaError]:
-        return await self.forwarding.create_topics(topics)
+    async def create_topics(
+        self, topics: Sequence[NewTopic], context: RequestContext | None = None
+    ) -> list[TopicSpec | KafkaError]:
+        return await self.forwarding.create_topics(topics, context)
 
     def on_appended(self, replica: Replica) -> None:
         """Notes that a handler appended to the replica. `end_turn` wakes the requests that wait for it."""

@@ -33,6 +33,7 @@ from tailrace.server.handlers import ADMINISTRATIVE, SHARED, load, load_administ
 from tailrace.server.host import NO_SPU
 from tailrace.server.request_context import PLAINTEXT, ClientIdentity, Reply, RequestContext, request_without_connection
 from tailrace.server.request_routes import Route
+from tailrace.server.throttling.counted_mutations import CountedMutations
 from tailrace.server.throttling.server_quotas import ServerQuotas
 
 if TYPE_CHECKING:
@@ -106,9 +107,18 @@ class PublicHost:
 
     # called by handlers
 
-    async def create_topics(self, topics: Sequence[NewTopic]) -> list[TopicSpec | KafkaError]:
+    async def create_topics(
+        self, topics: Sequence[NewTopic], context: RequestContext | None = None
+    ) -> list[TopicSpec | KafkaError]:
         """Creates the topics that a metadata request names. A timeout becomes Kafka's error for a topic in creation."""
+        mutations = CountedMutations(None if context is None else context.mutations)
+        mutations.take(sum(topic.partitions for topic in topics))
         created = await self.administration.create_topics(topics, timeout_ms=AUTO_CREATE_MS_MAX)
+        for topic, outcome in zip(topics, created, strict=True):
+            if isinstance(outcome, KafkaError):
+                mutations.give_back(topic.partitions, outcome)
+        if context is not None:
+            context.throttle_ms = mutations.throttle_ms
         return [
             KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, each.message)
             if isinstance(each, KafkaError) and each.code is ErrorCode.REQUEST_TIMED_OUT

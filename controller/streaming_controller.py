@@ -5,12 +5,13 @@ SPUs, so that no one takes it for the active one. An SC that becomes active buil
 that was just started.
 """
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.controller.administration.admin_requests import AdminRequests
@@ -26,7 +27,7 @@ from tailrace.controller.objects.identities import new_cluster_id
 from tailrace.controller.objects.objects import ClusterIdentity
 from tailrace.controller.state.actions import Put
 from tailrace.controller.state.events import RebalanceDue, ReconciliationDue, SpusAway
-from tailrace.controller.state.object_codec import key_of
+from tailrace.controller.state.object_codec import key_of, security_key
 from tailrace.controller.workflow.leadership import lead
 from tailrace.controller.workflow.replica_provisioning import ReplicaProvisioner
 from tailrace.controller.workflow.updaters import NoProvisioner, Provisioner
@@ -38,6 +39,8 @@ from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Address, Listener
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, ScSettings
+from tailrace.security.records.security_records import ACL
+from tailrace.security.settings.secret import Secret
 from tailrace.security.settings.security_settings import METRICS
 from tailrace.server.auditing.audit_opening import open_audit
 from tailrace.server.authorization.authorizing import authorization_of
@@ -58,6 +61,7 @@ if TYPE_CHECKING:
     from tailrace.server.auditing.audit_topic import AuditTopic
     from tailrace.server.auditing.audit_trail import AuditTrail
 
+LOGIN_SECRET_BYTES = 32
 STORE_SECONDS_MAX = 2.0
 """How long a check of readiness waits for the store."""
 
@@ -308,11 +312,29 @@ class StreamingController:
         key = key_of(ClusterIdentity(""))
         if key in workflow.reader.refused:
             raise StartError(f"the value under {key!r} in the store is not the id of a cluster; see the log")
-        while workflow.local.identity is None:
-            try:
+        rules = security_key(ACL, "")
+        unreadable = next((each for each in workflow.reader.refused if each.startswith(rules)), None)
+        if unreadable is not None:
+            # It may be a rule that denies something, so that nothing is decided without it.
+            raise StartError(
+                f"the access rule under {unreadable!r} in the store cannot be read, see the log; restore or remove it, "
+                "or run the version of Tailrace that wrote it"
+            )
+        try:
+            while workflow.local.identity is None:
                 await workflow.writes.write([Put(ClusterIdentity(new_cluster_id(self._seams.chance.uuid)))])
-            except KafkaError as error:
-                raise LeadershipLost(error.message) from error
+            await self._make_login_secret(workflow)
+        except KafkaError as error:
+            raise LeadershipLost(error.message) from error
+
+    async def _make_login_secret(self, workflow: Workflow) -> None:
+        """Makes the secret that all servers need for logins, if clients can log in. Raises KafkaError."""
+        identity = workflow.local.identity
+        if identity is None or identity.login_secret.reveal():
+            return
+        if workflow.cluster.security.users or any(each.sasl for each in self.security.listeners.values()):
+            secret = Secret(self._seams.chance.secret(LOGIN_SECRET_BYTES).hex())
+            await workflow.writes.write([Put(replace(identity, login_secret=secret))])
 
     async def _reconcile(self, term: "_Term") -> None:
         """Checks every object again from time to time, and sends SPUs all their specs again."""
@@ -323,6 +345,8 @@ class StreamingController:
             term.connections.reconcile()
             await term.administration.forget_deleted_topics()
             await term.administration.forget_expired_tokens()
+            with suppress(KafkaError):  # the next round tries again
+                await self._make_login_secret(term.workflow)
             await trio.sleep(self._settings.reconciliation_seconds)
 
     async def _rebalance(self, term: "_Term") -> None:

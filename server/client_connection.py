@@ -199,9 +199,7 @@ class ClientConnection:
                     self._nursery = None  # a late response must not start a task in a closed nursery
                 nursery.cancel_scope.cancel()
         except* RemoteProtocolError as errors:
-            self._logger.warning(
-                "request_refused", reason=str(first_error(errors)), software=self._client.software_name
-            )
+            self._log_refused(str(first_error(errors)))
             self._metrics.refused_requests += 1
         except* OSError as errors:
             self._logger.debug("connection_broke", reason=str(first_error(errors)))
@@ -261,6 +259,16 @@ class ClientConnection:
         """Stops handling requests; `run` ends when the client has received the responses that exist."""
         self._finishing = True
         self._serving.cancel()
+
+    def _log_refused(self, reason: str) -> None:
+        """Logs why a request was refused. Strangers could fill the log, so they get one line a minute and address."""
+        connections: int | None = 1
+        if self.is_newcomer:
+            connections = self._foreign_clients.count_to_log(self._connection.remote.host, trio.current_time())
+        if connections is not None:
+            self._logger.warning(
+                "request_refused", reason=reason, software=self._client.software_name, connections=connections
+            )
 
     async def _refuse_foreign(self, error: ForeignProtocolError) -> None:
         """Refuses a client that speaks another protocol; tells it why if the protocol is HTTP."""

@@ -12,6 +12,7 @@ from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
 
 from .administration import Administration
+from .request_context import RequestContext
 
 NO_SPU = SpuId(-1)
 
@@ -35,8 +36,13 @@ class Host(Protocol):
     def apis(self) -> Mapping[int, Api]:
         """The APIs that ApiVersions lists."""
 
-    async def create_topics(self, topics: Sequence[NewTopic]) -> list[TopicSpec | KafkaError]:
+    async def create_topics(
+        self, topics: Sequence[NewTopic], context: RequestContext | None = None
+    ) -> list[TopicSpec | KafkaError]:
         """Creates topics; returns, in the same order, each topic or the reason why it was not created.
+
+        With the request of a client, they count against its quota on changes. They are created nevertheless, and
+        `context.throttle_ms` says how long the client has to wait.
 
         The mirror has the new topics when this returns. Raises KafkaError if no topic could be created.
         """

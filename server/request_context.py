@@ -185,6 +185,8 @@ class RequestContext(Struct, eq=False):
     """Whether the client may read a topic, by its name or id; None if it may read all. May raise KafkaError."""
     viewer: TopicViewer | None = None
     """Which topics the client may see, for a request that subscribes to a pattern; None if it may see all."""
+    throttle_ms: int = 0
+    """How long the client has to wait because of topics that its request has created."""
     must_close: str | None = None
     """Why the connection closes after a request without a response; None if it may stay open."""
 

@@ -23,7 +23,9 @@ class ControllerHost(Struct):
     broker_configs: BrokerConfigs = field(default_factory=lambda: BrokerConfigs({}))
     apis: Mapping[int, Api] = field(default_factory=lambda: API_TABLE)
 
-    async def create_topics(self, topics: Sequence[NewTopic]) -> list[TopicSpec | KafkaError]:
+    async def create_topics(
+        self, topics: Sequence[NewTopic], context: RequestContext | None = None
+    ) -> list[TopicSpec | KafkaError]:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "nothing is created here")
 
 

@@ -33,7 +33,7 @@ def find_alice(mechanism: str, name: str, is_token: bool = False) -> ScramLogin:
     """Finds alice, as the only user."""
     if name == "alice" and not is_token:
         return ScramLogin(alice(mechanism), user(name))
-    return ScramLogin(UnknownUsers(b"secret").credential(mechanism, name), None)
+    return ScramLogin(UnknownUsers(lambda: b"secret").credential(mechanism, name), None)
 
 
 def finish(exchange: SaslExchange, data: bytes) -> Step:

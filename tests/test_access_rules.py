@@ -11,6 +11,8 @@ from tailrace.protocol.messages.end_txn import EndTxnRequest
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tailrace.protocol.messages.init_producer_id import InitProducerIdRequest
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tailrace.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from tailrace.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tailrace.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from tailrace.security.acls.acl_codes import Operation as Op
 from tailrace.security.acls.acl_codes import ResourceType as Res
@@ -75,3 +77,25 @@ async def test_a_transaction_over_two_spus_needs_only_the_rules_of_its_client(au
         assert again.error_code == ErrorCode.NONE
         refused = await leader.request(ApiKey.WRITE_TXN_MARKERS, 1, WriteTxnMarkersRequest())
         assert refused.markers == []
+
+
+async def test_all_servers_give_an_unknown_user_the_same_salt(autojump_clock: object) -> None:
+    """Otherwise, somebody who asks two servers for the salt of a name could tell whether the user exists."""
+    broker = {"listener.security.protocol.map": "PUBLIC:SASL_PLAINTEXT"}
+    async with cluster_of(1, 2, broker=broker) as cluster:
+        salts = []
+        for spu in (1, 2):
+            client = await cluster.client_of(spu)
+            await client.request(ApiKey.SASL_HANDSHAKE, 1, SaslHandshakeRequest("SCRAM-SHA-256"))
+            first = SaslAuthenticateRequest(b"n,,n=mallory,r=nonce")
+            answer = await client.request(ApiKey.SASL_AUTHENTICATE, 2, first)
+            salts.append(bytes(answer.auth_bytes).partition(b",s=")[2])
+        assert salts[0] == salts[1] != b""
+        assert cluster.spus[1].spu.cluster.security.login_secret
+        await cluster.kill_sc()
+        await cluster.start_sc()
+        await trio.sleep(5)
+        client = await cluster.client_of(2)
+        await client.request(ApiKey.SASL_HANDSHAKE, 1, SaslHandshakeRequest("SCRAM-SHA-256"))
+        answer = await client.request(ApiKey.SASL_AUTHENTICATE, 2, first)
+        assert bytes(answer.auth_bytes).partition(b",s=")[2] == salts[0], "also after a restart"

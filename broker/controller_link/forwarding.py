@@ -29,6 +29,8 @@ FORWARD_MS_MIN = 1000
 """The shortest timeout. A client that does not want to wait gives a timeout of 0, but wants the request carried out."""
 FORWARD_MS_MAX = 30_000
 """The longest timeout."""
+PERMISSIVE_VERSION = 5
+"""The last version of CreateTopics in which a client that has used up its quota gets its topics, and waits."""
 UNREACHABLE = "the Streaming Controller cannot be reached, or did not finish in time"
 AUTO_CREATE_SECONDS_MAX = 2.0
 """How long a metadata request waits for topics that it creates, and how long after a timeout requests do not wait.
@@ -65,8 +67,10 @@ class Forwarding:
         except (trio.TooSlowError, ScUnreachableError) as error:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, str(error) or UNREACHABLE) from error
 
-    async def create_topics(self, topics: Sequence[NewTopic]) -> list[TopicSpec | KafkaError]:
-        """Creates the topics that a metadata request names.
+    async def create_topics(
+        self, topics: Sequence[NewTopic], context: RequestContext | None = None
+    ) -> list[TopicSpec | KafkaError]:
+        """Creates the topics that a metadata request names, whose client's quota on changes counts them.
 
         Returns for each the topic, which is then in the mirror, or the error. Raises KafkaError if none could be
         created.
@@ -74,30 +78,38 @@ class Forwarding:
         now = trio.current_time()
         self._timed_out = {name: until for name, until in self._timed_out.items() if until > now}
         wanted = [topic for topic in topics if topic.name not in self._timed_out]
-        outcomes = await self._created_in_time(wanted) if wanted else {}
+        outcomes = await self._created_in_time(wanted, context) if wanted else {}
         # Kafka's error for a topic that is being created, which makes clients ask again.
         late = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, UNREACHABLE)
         return [outcomes.get(topic.name, late) for topic in topics]
 
-    async def _created_in_time(self, topics: Sequence[NewTopic]) -> Mapping[str, TopicSpec | KafkaError]:
+    async def _created_in_time(
+        self, topics: Sequence[NewTopic], context: RequestContext | None
+    ) -> Mapping[str, TopicSpec | KafkaError]:
         """Creates topics. Returns the outcomes by name, or nothing if the controller was too slow or unreachable."""
         names = [topic.name for topic in topics]
         try:
             with trio.fail_after(AUTO_CREATE_SECONDS_MAX):
-                return dict(zip(names, await self._create_topics(topics), strict=True))
+                return dict(zip(names, await self._create_topics(topics, context), strict=True))
         except ScUnreachableError:
             pass  # the request has not waited for long
         except trio.TooSlowError:
             self._timed_out |= dict.fromkeys(names, trio.current_time() + AUTO_CREATE_SECONDS_MAX)
         return {}
 
-    async def _create_topics(self, topics: Sequence[NewTopic]) -> list[TopicSpec | KafkaError]:
+    async def _create_topics(
+        self, topics: Sequence[NewTopic], context: RequestContext | None
+    ) -> list[TopicSpec | KafkaError]:
         from tailrace.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
-        version = API_TABLE[ApiKey.CREATE_TOPICS].max_version
+        version, client, client_id = API_TABLE[ApiKey.CREATE_TOPICS].max_version, None, None
+        if context is not None:
+            version, client, client_id = PERMISSIVE_VERSION, context.client, context.client_id
         request = CreateTopicsRequest(topics=[_creatable(topic) for topic in topics])
-        body = await self._forward(_message(ApiKey.CREATE_TOPICS, version, request))
+        body = await self._forward(_message(ApiKey.CREATE_TOPICS, version, request, client, client_id))
         response = decode(CreateTopicsResponse, version, body, elements_max=len(body))
+        if context is not None:
+            context.throttle_ms = response.throttle_time_ms
         return [await self._outcome(result) for result in response.topics]
 
     async def _outcome(self, result: "CreatableTopicResult") -> TopicSpec | KafkaError:

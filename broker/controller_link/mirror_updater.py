@@ -68,6 +68,7 @@ class MirrorUpdater:
         self._apply_security(message)
         cluster.put_waiting_topics(map(waiting_topic, message.waiting_topics))
         cluster.identify(message.cluster_id, SpuId(message.controller_id))
+        cluster.security.login_secret = message.login_secret.encode()
         self._version = message.version
         if message.is_full:
             self._awaits_all = False

@@ -124,6 +124,7 @@ def _metadata(
         is_full=is_full,
         version=cluster.version,
         cluster_id=cluster.cluster_id,
+        login_secret=cluster.security.login_secret.decode(),
         controller_id=cluster.controller_id,
         spus=[_spu(spu) for spu in spus],
         topics=[_topic(topic) for topic in topics],

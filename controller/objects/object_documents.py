@@ -24,6 +24,7 @@ from tailrace.security.records.security_records import (
     kind_of,
     read_record,
 )
+from tailrace.security.settings.secret import Secret
 
 from .document_fields import LONG_MAX, FieldError, Fields
 from .objects import (
@@ -94,7 +95,9 @@ def document_of(found: Object) -> Document:
         case GroupConfigs():
             return {"kind": "group-configs", "name": found.group, "spec": {"configs": dict(found.configs)}}
         case ClusterIdentity():
-            return {"kind": "cluster", "spec": {"clusterId": found.cluster_id}}
+            secret = found.login_secret.reveal()
+            identity = {"clusterId": found.cluster_id} | ({"loginSecret": secret} if secret else {})
+            return {"kind": "cluster", "spec": identity}
         case ProducerIdBlock():
             return {"kind": "producer-ids", "spec": {"nextId": found.next_id}}
         case StreamAttribute():
@@ -164,7 +167,7 @@ def _read(kind: str, whole: Fields, spec: Fields) -> Object:
         case "group-configs":
             return GroupConfigs(whole.text("name"), spec.texts("configs"))
         case "cluster":
-            return ClusterIdentity(spec.text("clusterId"))
+            return ClusterIdentity(spec.text("clusterId"), login_secret=Secret(spec.text("loginSecret", "")))
         case "producer-ids":
             return ProducerIdBlock(spec.number("nextId", 0, LONG_MAX))
         case "stream-state":

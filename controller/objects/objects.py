@@ -14,6 +14,7 @@ from tailrace.cluster.specs import NO_LEADER, Shelf
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId, TopicId
 from tailrace.runtime.network import Address
 from tailrace.security.records.security_records import SecurityRecord
+from tailrace.security.settings.secret import NO_SECRET, Secret
 from tailrace.security.settings.security_protocol import SecurityProtocol
 
 GIBIBYTE = 1024**3
@@ -343,6 +344,8 @@ class ClusterIdentity(Struct, frozen=True):
 
     cluster_id: str
     version: int = 0
+    login_secret: Secret = NO_SECRET
+    """The secret from which all servers compute the salts of users that do not exist."""
 
 
 class ProducerIdBlock(Struct, frozen=True):

@@ -226,8 +226,11 @@ class ClusterMirror:
         identity = self._store.identity
         cluster_id = "" if identity is None else identity.cluster_id
         controller_id = min((spu.id for spu in self._cluster.spus.values() if spu.online), default=NO_CONTROLLER)
-        if (cluster_id, controller_id) == (self._cluster.cluster_id, self._cluster.controller_id):
+        secret = b"" if identity is None else identity.login_secret.reveal().encode()
+        mirrored = self._cluster.cluster_id, self._cluster.controller_id, self._cluster.security.login_secret
+        if (cluster_id, controller_id, secret) == mirrored:
             return False
+        self._cluster.security.login_secret = secret
         self._cluster.identify(cluster_id, controller_id)
         return True
 

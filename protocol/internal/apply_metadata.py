@@ -150,6 +150,7 @@ class ApplyMetadataRequest(Struct):
     hidden_topics: list[UUID] = field(default_factory=list)
     waiting_topics: list[WaitingTopic] = field(default_factory=list)
     security: list[SecurityState] = field(default_factory=list)
+    login_secret: str = ""
 
     API_KEY: ClassVar[int] = 10051
     VERSIONS: ClassVar[str] = "0"
@@ -167,6 +168,7 @@ class ApplyMetadataRequest(Struct):
         Field("hidden_topics", "uuid", "0+", array=True, tag=0, tagged="0+"),
         Field("waiting_topics", WaitingTopic, "0+", array=True, tag=1, tagged="0+"),
         Field("security", SecurityState, "0+", array=True, tag=2, tagged="0+"),
+        Field("login_secret", "string", "0+", tag=3, tagged="0+"),
     )
 
 

@@ -34,6 +34,8 @@ class SecurityTables:
             QUOTA: self.quotas,
             TOKEN: self.tokens,
         }
+        self.login_secret = b""
+        """The secret of the cluster for logins of users that do not exist; empty until it is known."""
         self.version = 0
         """A number that rises with each change, so that results computed from the tables can be cached."""
         self.versions = dict.fromkeys(KINDS, 0)

@@ -21,3 +21,6 @@ class Secret:
 
     def __hash__(self) -> int:
         return hash(self._text)
+
+
+NO_SECRET = Secret("")

@@ -18,6 +18,8 @@ from tailrace.security.sasl.scram_keys import ITERATIONS, SCRAM_MECHANISMS, cred
 from tailrace.security.settings.secret import Secret
 
 PLAINTEXT, SSL = "PLAINTEXT", "SSL"
+RENEWERS_BYTES_MAX = 2048
+"""How long the names of all renewers of a token may be together, because each token is in the memory of servers."""
 
 
 class TokenSettings(Struct, frozen=True):
@@ -69,6 +71,10 @@ def new_token(
         raise KafkaError(ErrorCode.INVALID_PRINCIPAL_TYPE, f"owners and renewers of tokens are of the type {USER}")
     if not all(each.name for each in (owner, requester, *renewers)):
         raise KafkaError(ErrorCode.INVALID_PRINCIPAL_TYPE, "owners, requesters and renewers of tokens have names")
+    if sum(len(str(each).encode(errors="replace")) for each in renewers) > RENEWERS_BYTES_MAX:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION, f"the names of all renewers of a token take at most {RENEWERS_BYTES_MAX} bytes"
+        )
     password = password_of(settings.hmac_of(token_id))
     max_ms = now_ms + _limited(lifetime_ms, settings.lifetime_ms_max)
     credentials = [credential_of_password(each, password, new_salt(), ITERATIONS) for each in SCRAM_MECHANISMS]

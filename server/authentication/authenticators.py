@@ -48,7 +48,7 @@ class Authenticators:
         self._chance = chance
         self._wall_clock = wall_clock
         secret = chance.secret(32)
-        self._unknown = UnknownUsers(secret)
+        self._unknown = UnknownUsers(lambda: tables.login_secret or secret)
         self._known = KnownPasswords(secret)
         self._makers: dict[str, Callable[[], SaslExchange]] = {
             mechanism: self._maker(mechanism) for mechanism in settings.mechanisms

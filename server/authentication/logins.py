@@ -36,8 +36,8 @@ class Logins:
         self._seams = seams
         self._log = LoginLog(counts, logger, audit)
         self._worker = ThreadWorker()
-        self._downloader = ThreadWorker()
-        """Downloads keys: a slow server of keys must not hold up logins with passwords."""
+        self._downloader = ThreadWorker(may_be_abandoned=True)
+        """Downloads keys: a slow server of keys must hold up neither logins with passwords nor the end of a server."""
         self._listeners = {name: self._authenticators(settings) for name, settings in listeners.items()}
 
     def begin(self, listener: str) -> Login | None:

@@ -98,8 +98,9 @@ def describe_positions(
     """Tells the ends of the partitions of topics that a client may describe."""
     (check,) = row.checks
 
-    def name_of(topic: AskedTopic) -> str | None:
-        return access.topic_named(None, topic.topic_id)
+    def name_of(topic: AskedTopic) -> str:
+        # A topic that does not exist is refused like one that the client may not describe.
+        return access.topic_named(None, topic.topic_id) or ""
 
     allowed, denied = access.split(check, request.topics, name_of)
     rows = [

@@ -87,11 +87,13 @@ async def _create_and_respond(
     settings = host.broker_configs.settings
     new = [NewTopic(name, settings.partitions_default, settings.replication_factor_default) for name in missing]
     try:
-        results = await host.create_topics(new)
+        results = await host.create_topics(new, context)
     except KafkaError as error:
         results = [error] * len(new)
     errors = {name: _error_after_creation(result) for name, result in zip(missing, results, strict=True)}
-    return _response(host, context, request, _found(host, context, request.topics or [], errors))
+    response = _response(host, context, request, _found(host, context, request.topics or [], errors))
+    response.throttle_time_ms = context.throttle_ms
+    return response
 
 
 def _error_after_creation(result: TopicSpec | KafkaError) -> int:

@@ -8,6 +8,7 @@ import trio
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.internal_apis import InternalApiKey
 from tailrace.security.identity.principal import USER, Principal
 from tailrace.security.quotas.quota_levels import QuotaLevels
 from tailrace.security.quotas.quota_meters import BucketMeter, QuotaMeters, RateMeter
@@ -24,7 +25,15 @@ from tailrace.security.records.security_tables import SecurityTables
 from .request_mutations import RequestMutations
 from .throttle_metrics import ThrottleMetrics
 
-STRICT_FROM: Mapping[int, int] = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
+_NEVER = 1 << 15
+STRICT_FROM: Mapping[int, int] = {
+    ApiKey.CREATE_TOPICS: 6,
+    ApiKey.DELETE_TOPICS: 5,
+    ApiKey.CREATE_PARTITIONS: 3,
+    ApiKey.METADATA: _NEVER,  # it creates topics, and clients do not expect the error
+    InternalApiKey.CREATE_OBJECT: 0,
+    InternalApiKey.DELETE_OBJECT: 0,
+}
 """The first versions in which clients expect that a change is refused because of their quota."""
 
 

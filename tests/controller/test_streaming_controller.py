@@ -13,6 +13,7 @@ from tailrace.client.sc_client import ScClient
 from tailrace.cluster.stream_state.stream_state import GroupState, StreamMember
 from tailrace.controller.key_value.interface import Entry, Listing, Put, StoreUnavailable
 from tailrace.controller.key_value.memory import MemoryStore
+from tailrace.controller.state.object_codec import security_key
 from tailrace.controller.streaming_controller import ScAddresses, StartError, StreamingController
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.codec.compile import decode, encode
@@ -26,6 +27,7 @@ from tailrace.protocol.messages.fetch import FetchRequest
 from tailrace.protocol.messages.metadata import MetadataRequest
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.network import receive_some
+from tailrace.security.records.security_records import ACL
 from tailrace.server.handlers import ADMINISTRATIVE, SHARED
 
 
@@ -93,6 +95,17 @@ async def test_an_id_that_cannot_be_read_is_not_replaced() -> None:
     world = ScWorld()
     await world.store.write([Put("cluster", b"\0", 0)])
     with pytest.RaisesGroup(StartError, flatten_subgroups=True):
+        async with running_sc(world):
+            pass
+
+
+async def test_nothing_is_decided_without_an_access_rule_that_cannot_be_read() -> None:
+    world = ScWorld()
+    await world.store.write([Put(security_key(ACL, "a"), b"\0", 0)])
+    with pytest.RaisesGroup(
+        pytest.RaisesExc(StartError, match="the access rule under 'security/acl/a' in the store cannot be read"),
+        flatten_subgroups=True,
+    ):
         async with running_sc(world):
             pass
 

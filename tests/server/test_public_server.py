@@ -338,6 +338,19 @@ async def test_a_client_that_speaks_tls_is_logged_once_a_minute(autojump_clock: 
     assert all("looks like TLS" in log["reason"] for log in told)
 
 
+async def test_a_stranger_that_breaks_the_protocol_is_logged_once_a_minute(autojump_clock: object) -> None:
+    with capture_logs() as logs:
+        async with _serving() as serving:
+            for seconds in (0.05,) * 10 + (LOG_INTERVAL_SECONDS, 0):
+                client = await serving.client()
+                await client.send(bytes(8))
+                assert await client.at_end()
+                await trio.sleep(seconds)
+            assert serving.metrics.refused_requests == 12
+    told = [log for log in logs if log["event"] == "request_refused"]
+    assert [log["connections"] for log in told] == [1, 11]
+
+
 # rates of new connections, with the cases of Kafka's ConnectionQuotasTest
 
 

@@ -126,8 +126,8 @@ class ConsumerChange(Struct, frozen=True):
         Also looks at the topics if a member that subscribes to a pattern may see other topics than before.
         """
         group = self.group
-        sees_others = bool(group.patterns_subscribed) and group.viewers_version != viewers_version
-        group.viewers_version = viewers_version
+        sees_others = bool(group.patterns_subscribed) and group.viewers_version < viewers_version
+        group.viewers_version = max(group.viewers_version, viewers_version)  # members that see all have no version
         if cause is not None or group.epoch == 0 or sees_others or group.topics_version != self.cluster.topics_version:
             self.update_topics(cause)
         if group.epoch > group.target_epoch and group.members and self._may_assign():

@@ -51,7 +51,9 @@ class OwnRecordsHost(TransactionalProduceHost, Protocol):
     def broker_configs(self) -> BrokerConfigs:
         """The settings, with the replication factor of new topics."""
 
-    async def create_topics(self, topics: Sequence[NewTopic]) -> list[TopicSpec | KafkaError]:
+    async def create_topics(
+        self, topics: Sequence[NewTopic], context: RequestContext | None = None
+    ) -> list[TopicSpec | KafkaError]:
         """Creates topics through the Streaming Controller."""
 
     def end_turn(self) -> None:

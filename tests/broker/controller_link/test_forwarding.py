@@ -9,6 +9,7 @@ from tailrace.broker.controller_link.forwarding import (
     AUTO_CREATE_SECONDS_MAX,
     FORWARD_MS_MAX,
     FORWARD_MS_MIN,
+    PERMISSIVE_VERSION,
     Forwarding,
 )
 from tailrace.broker.controller_link.mirror_updater import MirrorUpdater
@@ -258,3 +259,18 @@ async def test_the_controller_learns_who_the_client_is(autojump_clock: object) -
     assert (of_client.principal, of_client.host, of_client.client_id) == ("User:alice", "::1", "me")
     assert (of_client.protocol, of_client.mechanism, of_client.is_token) == ("SASL_SSL", "SCRAM-SHA-256", True)
     assert (of_spu.principal, of_spu.host, of_spu.client_id) == ("", "", None)
+
+
+async def test_created_topics_count_against_the_quota_of_the_client_that_asks_for_them(autojump_clock: object) -> None:
+    def answer(request: CreateTopicsRequest) -> CreateTopicsResponse:
+        response = _created(request)
+        response.throttle_time_ms = 700
+        return response
+
+    spu, context = _Spu(answer), _context()
+    context.client.principal = Principal("User", "alice")
+    spu.mirror.apply(_metadata(5, "t"))
+    assert await spu.forwarding.create_topics([NewTopic("t", 1, 1)], context) == [spu.cluster.topics["t"]]
+    (asked,) = spu.sc.asked
+    assert (asked.principal, asked.client_id, asked.api_version) == ("User:alice", "me", PERMISSIVE_VERSION)
+    assert context.throttle_ms == 700

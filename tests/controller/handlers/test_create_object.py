@@ -3,13 +3,18 @@ import json
 import pytest
 import trio.testing
 from hosts import request_of
+from quota_samples import quota, server_quotas
 from running_workflow import put, registered, running_workflow
 
 from tailrace.controller.handlers.create_object import handle
+from tailrace.controller.handlers.delete_object import handle as delete
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.internal.create_object import CreateObjectRequest
+from tailrace.protocol.internal.delete_object import DeleteObjectRequest
+from tailrace.protocol.internal_apis import InternalApiKey
+from tailrace.security.identity.principal import Principal
 
 CONTEXT = request_of(ApiKey.METADATA)
 
@@ -54,3 +59,21 @@ async def test_a_topic_that_is_waited_for_is_served() -> None:
         created = await handle(running.host, CONTEXT, request("topic", 5000, name="orders", partitions=2))
         assert json.loads(created.document)["status"]["resolution"] == "Provisioned"
         assert "orders" in running.workflow.cluster.topics
+
+
+async def test_the_partitions_of_a_topic_count_against_the_quota_of_the_client() -> None:
+    async with running_workflow() as running:
+        quotas = server_quotas(quota({"controller_mutation_rate": 1.0}, user="alice"))
+        context = request_of(ApiKey.METADATA)
+        context.mutations = quotas.mutations(Principal("User", "alice"), None, InternalApiKey.CREATE_OBJECT, 0)
+        await handle(running.host, CONTEXT, request("topic", name="there"))
+        wrong = await handle(running.host, context, request("topic", name="there", partitions=100))
+        assert wrong.error_code == ErrorCode.TOPIC_ALREADY_EXISTS, "which does not count"
+        created = await handle(running.host, context, request("topic", name="orders", partitions=100))
+        assert created.error_code == ErrorCode.NONE
+        refused = await handle(running.host, context, request("topic", name="bills"))
+        assert refused.error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        assert "may change 1 partitions a second" in (refused.error_message or "")
+        deleted = await delete(running.host, context, DeleteObjectRequest("topic", "orders"))
+        assert deleted.error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        assert "orders" in running.workflow.local.topics

@@ -65,6 +65,14 @@ def test_only_users_own_and_renew_tokens() -> None:
     assert _code(refused) is ErrorCode.INVALID_PRINCIPAL_TYPE
 
 
+def test_the_names_of_all_renewers_are_bounded() -> None:
+    many = [Principal("User", f"{number:090}") for number in range(30)]
+    with pytest.raises(KafkaError, match="take at most 2048 bytes") as refused:
+        new_token(SETTINGS, "t", ALICE, ALICE, many, -1, 0, lambda: b"salt")
+    assert _code(refused) is ErrorCode.POLICY_VIOLATION
+    assert len(new_token(SETTINGS, "t", ALICE, ALICE, many[:20], -1, 0, lambda: b"salt").renewers) == 20
+
+
 def test_without_a_secret_key_there_are_no_tokens() -> None:
     with pytest.raises(KafkaError) as refused:
         _token(settings=replace(SETTINGS, secret=None))

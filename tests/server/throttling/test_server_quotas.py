@@ -49,7 +49,7 @@ async def test_a_client_without_a_client_id_has_the_default_of_client_ids() -> N
     assert quotas.find(ANONYMOUS, None) is not None
 
 
-@pytest.mark.parametrize("api", [ApiKey.METADATA, InternalApiKey.CREATE_OBJECT])
+@pytest.mark.parametrize("api", [ApiKey.LIST_OFFSETS, InternalApiKey.UNDELETE_TOPIC])
 async def test_apis_that_do_not_count_as_changes_have_no_bound(api: IntEnum) -> None:
     """Among them are the APIs of our own commands, whose keys Kafka does not know."""
     quotas = server_quotas(quota({"controller_mutation_rate": 5.0}, user="alice"))
@@ -82,10 +82,13 @@ async def test_the_windows_are_settings() -> None:
         (ApiKey.DELETE_TOPICS, 4, False),
         (ApiKey.CREATE_PARTITIONS, 3, True),
         (ApiKey.CREATE_PARTITIONS, 2, False),
+        (ApiKey.METADATA, 13, False),
+        (InternalApiKey.CREATE_OBJECT, 0, True),
+        (InternalApiKey.DELETE_OBJECT, 0, True),
     ],
 )
 async def test_changes_are_refused_in_versions_that_know_the_error(
-    api_key: ApiKey, version: int, is_strict: bool
+    api_key: IntEnum, version: int, is_strict: bool
 ) -> None:
     quotas = server_quotas(quota({"controller_mutation_rate": 1.0}, user=None))
     mutations = quotas.mutations(ALICE, "app", api_key, version)
@@ -96,5 +99,5 @@ async def test_changes_are_refused_in_versions_that_know_the_error(
 
 async def test_other_requests_change_as_much_as_they_like() -> None:
     quotas = server_quotas(quota({"controller_mutation_rate": 1.0}, user=None))
-    assert quotas.mutations(ALICE, "app", ApiKey.METADATA, 1) is None
+    assert quotas.mutations(ALICE, "app", ApiKey.FETCH, 1) is None
     assert server_quotas().mutations(ALICE, "app", ApiKey.CREATE_TOPICS, 7) is None

@@ -129,6 +129,27 @@ def test_a_pattern_matches_what_all_its_members_may_see(world: GroupWorld) -> No
     assert group_in(world).patterns["a.*"] == {"a", "aa"}
 
 
+def test_members_that_see_all_and_others_do_not_make_each_other_look_again(world: GroupWorld) -> None:
+    asked: list[str] = []
+
+    class Counting(Viewer):
+        def may_describe(self, topic: str) -> bool:
+            asked.append(topic)
+            return True
+
+    extra = {"subscribed_topic_regex": "a.*"}
+    m = Consumer(world, "m", None, extra=extra, caller=CALLER._replace(viewer=Counting()))
+    n = Consumer(world, "n", None, extra=extra)
+    m.join()
+    n.join()
+    settle([m, n])
+    asked.clear()
+    for _ in range(3):
+        m.beat()
+        n.beat()
+    assert asked == []
+
+
 def test_another_name_for_the_same_client_is_no_rebalance(world: GroupWorld, log: Log) -> None:
     m = Consumer(world, "m")
     m.join()
