@@ -1,7 +1,8 @@
 """A broker with a listener for each of PLAINTEXT, SASL_PLAINTEXT, SASL_SSL and SSL, one user, and bearer tokens.
 
 Clients log in on the listeners with SASL. On the listener SSL, they have to show a certificate. The Streaming
-Controller expects SASL_SSL. `tailrace certificate` makes all certificates.
+Controller expects SASL_SSL. `tailrace certificate` makes all certificates. The listener SSL has its own in a store of
+Java.
 """
 
 import base64
@@ -13,8 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cluster import FREE_PORTS, READY_LINE, Server, tailrace
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.serialization import pkcs12
 from free_ports import free_port
 from peer.apache_kafka import LONG_LIVED, ApacheKafka
 
@@ -23,6 +26,7 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 LIFETIME_MS = 3000
 """How long a login lasts, so that every longer test has to repeat its login."""
 AUDIENCE = "tailrace"
+STORE_PASSWORD = "store-secret"
 CERTIFICATE = "certificate"
 """Stands for a client certificate where others name a mechanism of SASL."""
 WAYS = tuple(
@@ -103,6 +107,9 @@ class SecuredTailrace:
             "ssl.keystore.location": str(directory / "server.pem"),
             "ssl.truststore.location": str(directory / "ca.pem"),
             "listener.name.public_2.ssl.client.auth": "required",
+            "listener.name.public_2.ssl.keystore.location": str(directory / "server.p12"),
+            "listener.name.public_2.ssl.keystore.type": "PKCS12",
+            "listener.name.public_2.ssl.keystore.password": STORE_PASSWORD,
             "ssl.principal.mapping.rules": "RULE:^CN=([^,]+).*$/$1/,DEFAULT",
             "sasl.enabled.mechanisms": ",".join(MECHANISMS),
             "sasl.oauthbearer.jwks.endpoint.url": (directory / "keys.json").as_uri(),
@@ -204,7 +211,19 @@ def write_files(directory: Path) -> None:
     for more in ((), ("--user", USER)):
         make = tailrace("certificate", "make", str(directory), *more)
         subprocess.run(make, check=True, stdout=subprocess.DEVNULL, timeout=30)
+    write_java_store(directory)
     write_bearer_files(directory)
+
+
+def write_java_store(directory: Path) -> None:
+    """Writes the key and the certificates of the server as a store of Java."""
+    pem = (directory / "server.pem").read_bytes()
+    own, *others = x509.load_pem_x509_certificates(pem)
+    key = serialization.load_pem_private_key(pem, None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    encryption = serialization.BestAvailableEncryption(STORE_PASSWORD.encode())
+    store = pkcs12.serialize_key_and_certificates(b"server", key, own, others, encryption)
+    (directory / "server.p12").write_bytes(store)
 
 
 def write_bearer_files(directory: Path) -> None:

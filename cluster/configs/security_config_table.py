@@ -25,7 +25,22 @@ BROKER_CONFIGS_OF_SECURITY = (
         "The PEM file with the private key of the server, its certificate, and the certificates above it.",
         read_only=True,
     ),
-    ConfigDefinition("ssl.keystore.type", STRING, "PEM", "The format of the keystore.", one_of("PEM"), read_only=True),
+    ConfigDefinition(
+        "ssl.keystore.type",
+        STRING,
+        "PEM",
+        "The format of the keystore. PKCS12 needs ssl.keystore.password.",
+        one_of("PEM", "PKCS12"),
+        read_only=True,
+    ),
+    ConfigDefinition(
+        "ssl.keystore.password",
+        PASSWORD,
+        None,
+        "The password of a keystore in the format PKCS12.",
+        read_only=True,
+        sensitive=True,
+    ),
     ConfigDefinition(
         "ssl.keystore.key",
         PASSWORD,
@@ -58,7 +73,20 @@ BROKER_CONFIGS_OF_SECURITY = (
         read_only=True,
     ),
     ConfigDefinition(
-        "ssl.truststore.type", STRING, "PEM", "The format of the truststore.", one_of("PEM"), read_only=True
+        "ssl.truststore.type",
+        STRING,
+        "PEM",
+        "The format of the truststore. PKCS12 needs ssl.truststore.password.",
+        one_of("PEM", "PKCS12"),
+        read_only=True,
+    ),
+    ConfigDefinition(
+        "ssl.truststore.password",
+        PASSWORD,
+        None,
+        "The password of a truststore in the format PKCS12.",
+        read_only=True,
+        sensitive=True,
     ),
     ConfigDefinition(
         "ssl.truststore.certificates",

@@ -17,3 +17,19 @@ def load_certificate(context: ssl.SSLContext, certificate: bytes, password: str 
         file.flush()
         # Without a function, the library would ask for the password of an encrypted key on the terminal.
         context.load_cert_chain(f"/proc/self/fd/{file.fileno()}", password=lambda: password)
+
+
+def pem_of_pkcs12(store: bytes, password: str) -> bytes:
+    """Returns the key, if there is one, and all certificates of a store in the format PKCS12, in PEM.
+
+    Raises ValueError if it is no such store, or the password is wrong.
+    """
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
+
+    found = pkcs12.load_pkcs12(store, password.encode())
+    parts = []
+    if found.key is not None:
+        parts.append(found.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    certificates = [*([] if found.cert is None else [found.cert]), *found.additional_certs]
+    parts += [each.certificate.public_bytes(Encoding.PEM) for each in certificates]
+    return b"".join(parts)

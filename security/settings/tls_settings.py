@@ -9,7 +9,7 @@ from tailrace.runtime.settings import SettingsError
 from .secret import Secret
 from .setting_texts import SettingTexts
 
-PEM = "PEM"
+PEM, PKCS12 = "PEM", "PKCS12"
 TLS_1_2, TLS_1_3 = "TLSv1.2", "TLSv1.3"
 PROTOCOLS = (TLS_1_2, TLS_1_3)
 
@@ -26,14 +26,18 @@ class TlsSettings(Struct, frozen=True):
     """Everything that a listener needs for TLS."""
 
     keystore_path: str | None
-    """The PEM file with the key and the certificates of the server; None if they are given as texts."""
+    """The file with the key and the certificates of the server; None if they are given as texts."""
+    keystore_password: Secret | None
+    """The password of a keystore in the format PKCS12; None if it is PEM."""
     key: Secret | None
     """The private key as a PEM text."""
     certificates: str | None
     """The certificate of the server and those above it, as PEM text."""
     key_password: Secret | None
     truststore_path: str | None
-    """The PEM file with the certificates of authorities; None without one."""
+    """The file with the certificates of authorities; None without one."""
+    truststore_password: Secret | None
+    """The password of a truststore in the format PKCS12; None if it is PEM."""
     trusted: str | None
     """The certificates of authorities as PEM text."""
     client_auth: ClientAuth
@@ -53,13 +57,6 @@ def parse_tls_settings(texts: SettingTexts, listener: str, *, is_mutual: bool) -
 
     `is_mutual` says that the peers of the listener are our own servers, which always need a certificate.
     """
-    for name in ("ssl.keystore.type", "ssl.truststore.type"):
-        kind = texts.of(name, listener) or PEM
-        if kind != PEM:
-            raise SettingsError(
-                f"{texts.name_of(name, listener)}: {kind[:50]!r} is not supported; convert the store to PEM, "
-                "for example with: openssl pkcs12 -in store.p12 -out store.pem"
-            )
     keystore, key = texts.of("ssl.keystore.location", listener), texts.of("ssl.keystore.key", listener)
     certificates = texts.of("ssl.keystore.certificate.chain", listener)
     if keystore is not None and (key is not None or certificates is not None):
@@ -91,15 +88,39 @@ def parse_tls_settings(texts: SettingTexts, listener: str, *, is_mutual: bool) -
     password = texts.of("ssl.key.password", listener)
     return TlsSettings(
         keystore_path=keystore,
+        keystore_password=_store_password(texts, "ssl.keystore", listener),
         key=None if key is None else Secret(key),
         certificates=certificates,
         key_password=None if password is None else Secret(password),
         truststore_path=truststore,
+        truststore_password=_store_password(texts, "ssl.truststore", listener),
         trusted=trusted,
         client_auth=auth,
         protocols=_protocols(texts, listener),
         mapping_rules=texts.of("ssl.principal.mapping.rules", listener) or "DEFAULT",
     )
+
+
+def _store_password(texts: SettingTexts, store: str, listener: str) -> Secret | None:
+    """Returns the password of a store in the format PKCS12; None if the store is PEM. Raises SettingsError."""
+    kind, password = texts.of(f"{store}.type", listener) or PEM, texts.of(f"{store}.password", listener)
+    if kind not in (PEM, PKCS12):
+        raise SettingsError(
+            f"{texts.name_of(f'{store}.type', listener)}: {kind[:50]!r} is not supported; convert the store to PKCS12, "
+            "for example with: keytool -importkeystore -srckeystore store.jks -destkeystore store.p12 "
+            "-deststoretype PKCS12"
+        )
+    if kind == PEM:
+        if password is not None:
+            raise SettingsError(
+                f"{texts.name_of(f'{store}.password', listener)} has no effect, because {store}.type is not PKCS12"
+            )
+        return None
+    if texts.of(f"{store}.location", listener) is None or password is None:
+        raise SettingsError(
+            f"{texts.name_of(f'{store}.type', listener)}: PKCS12 needs {store}.location and {store}.password"
+        )
+    return Secret(password)
 
 
 def _protocols(texts: SettingTexts, listener: str) -> tuple[str, ...]:

@@ -10,11 +10,12 @@ from tailrace.runtime.files import Files
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Connection
 from tailrace.runtime.settings import SettingsError
-from tailrace.runtime.tls.certificate_loading import load_certificate
+from tailrace.runtime.tls.certificate_loading import load_certificate, pem_of_pkcs12
 from tailrace.runtime.tls.tls_connection import TlsConnection
 from tailrace.security.identity.distinguished_names import Subject, name_of_subject
 from tailrace.security.identity.principal import ANONYMOUS, Principal
 from tailrace.security.identity.principal_mapping import PrincipalMapping
+from tailrace.security.settings.secret import Secret
 from tailrace.security.settings.tls_settings import ClientAuth, TlsSettings
 
 CHECK_SECONDS = 1.0
@@ -48,6 +49,8 @@ class ServerTls:
         self._logger = logger
         self._mapping = PrincipalMapping(settings.mapping_rules)
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self._converted: dict[str, tuple[bytes, bytes]] = {}
+        """By setting, a store in the format PKCS12 and its content in PEM, because it takes long to open."""
         self._material = self._read()
         self._accepting, self._connecting = self._contexts(self._material)
         self._check_at = -math.inf
@@ -106,20 +109,34 @@ class ServerTls:
     def _read(self) -> TlsMaterial:
         settings = self._settings
         if settings.keystore_path is not None:
-            certificate = self._content("ssl.keystore.location", settings.keystore_path)
+            certificate = self._content("ssl.keystore.location", settings.keystore_path, settings.keystore_password)
         else:
             assert settings.key is not None
             certificate = f"{settings.key.reveal()}\n{settings.certificates}\n".encode()
         trusted = settings.trusted or ""
         if settings.truststore_path is not None:
-            trusted = self._content("ssl.truststore.location", settings.truststore_path).decode(errors="replace")
+            content = self._content("ssl.truststore.location", settings.truststore_path, settings.truststore_password)
+            trusted = content.decode(errors="replace")
         return TlsMaterial(certificate, trusted)
 
-    def _content(self, setting: str, path: str) -> bytes:
+    def _content(self, setting: str, path: str, password: Secret | None) -> bytes:
+        """Returns the content of a file in PEM. A `password` says that the file has the format PKCS12."""
         try:
-            return self._files.read(path)
+            content = self._files.read(path)
         except OSError as error:
             raise SettingsError(f"{setting} {path}: {error.strerror or error}") from error
+        if password is None:
+            return content
+        before, converted = self._converted.get(setting, (b"", b""))
+        if content != before:
+            try:
+                converted = pem_of_pkcs12(content, password.reveal())
+            except ValueError as error:
+                raise SettingsError(
+                    f"{setting} {path} is not a store in the format PKCS12, or its password is wrong"
+                ) from error
+            self._converted[setting] = content, converted
+        return converted
 
     def _contexts(self, material: TlsMaterial) -> tuple[ssl.SSLContext, ssl.SSLContext]:
         """Returns the contexts for connections that are accepted, and for those that are made."""

@@ -33,7 +33,10 @@ def test_the_password_of_the_key_is_not_shown() -> None:
     ("given", "reason"),
     [
         ({"ssl_enabled_protocols": "TLSv1.1"}, r"ssl.enabled.protocols: 'TLSv1.1'"),
-        ({"ssl_keystore_type": "JKS"}, "convert the store to PEM"),
+        ({"ssl_keystore_type": "JKS"}, "convert the store to PKCS12"),
+        ({"ssl_keystore_type": "PKCS12"}, "PKCS12 needs ssl.keystore.location and ssl.keystore.password"),
+        ({"ssl_truststore_type": "PKCS12", "ssl_truststore_password": "x"}, "needs ssl.truststore.location"),
+        ({"ssl_keystore_password": "x"}, "has no effect, because ssl.keystore.type is not PKCS12"),
         ({"ssl_client_auth": "required"}, "trusts no authority"),
         ({"ssl_client_auth": "maybe"}, "one of none, requested, required"),
         ({"ssl_keystore_key": "k"}, "not both"),

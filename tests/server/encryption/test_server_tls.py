@@ -1,6 +1,10 @@
 import pytest
 import trio
-from certificates import client_certificate, client_context, server_certificate
+from certificates import authority_pem, client_certificate, client_context, server_certificate
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import pkcs12
 from simulation.files import SimulatedFiles
 from simulation.network import connected_pair
 from structlog.testing import capture_logs
@@ -92,3 +96,43 @@ async def test_files_that_cannot_be_used_are_refused_at_the_start() -> None:
     await made.replace("/server.pem", server_certificate().partition(b"-----BEGIN CERT")[0])
     with pytest.raises(SettingsError, match=r"/server.pem is not the private key of a server with its certificates"):
         server_tls(made)
+
+
+def _pkcs12(pem: bytes, password: bytes = b"store-secret") -> bytes:
+    """Returns the key and the certificates of a PEM text in the format PKCS12."""
+    own, *others = x509.load_pem_x509_certificates(pem)
+    key = serialization.load_pem_private_key(pem, None) if b"PRIVATE KEY" in pem else None
+    encryption = serialization.BestAvailableEncryption(password)
+    if key is None:
+        return pkcs12.serialize_java_truststore([pkcs12.PKCS12Certificate(own, b"authority")], encryption)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    return pkcs12.serialize_key_and_certificates(b"server", key, own, others, encryption)
+
+
+PKCS12 = {
+    f"ssl_{store}_{name}": text
+    for store in ("keystore", "truststore")
+    for name, text in (("type", "PKCS12"), ("password", "store-secret"))
+}
+
+
+async def test_java_stores_can_be_used_and_are_read_again(autojump_clock: trio.testing.MockClock) -> None:
+    files = SimulatedFiles()
+    await files.replace("/server.pem", _pkcs12(server_certificate()))
+    await files.replace("/ca.pem", _pkcs12(authority_pem()))
+    server = server_tls(files, ssl_client_auth="required", **PKCS12)
+    client, accepted = await shaken(server, client_certificate("alice"))
+    assert str(server.principal_of(accepted)) == "User:CN=alice,OU=Sales,O=Example"
+    before = client.peer_certificate()
+    await files.replace("/server.pem", _pkcs12(server_certificate("localhost", "new.example")))
+    await trio.sleep(CHECK_SECONDS)
+    client, _ = await shaken(server, client_certificate("alice"))
+    assert client.peer_certificate() != before
+
+
+async def test_a_java_store_with_another_password_is_refused() -> None:
+    files = await certificate_files()
+    await files.replace("/server.pem", _pkcs12(server_certificate(), b"another"))
+    given = {name: text for name, text in PKCS12.items() if "keystore" in name}
+    with pytest.raises(SettingsError, match="is not a store in the format PKCS12, or its password is wrong"):
+        server_tls(files, **given)
