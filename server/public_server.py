@@ -104,6 +104,7 @@ class PublicServer:
         """When clients were accepted of whom no request is known yet, the oldest first. Others may be among them."""
         self._numbers = itertools.count(1)
         self._per_address: Counter[str] = Counter()
+        self._per_listener: Counter[str] = Counter()
         self._count_all = 0
         self._finishing = False
         self._accepting: list[trio.CancelScope] = []
@@ -118,27 +119,23 @@ class PublicServer:
             listener.close()
 
     async def _accept(self, listener: Listener, settings: ListenerSettings, nursery: trio.Nursery) -> None:
-        security = self._security.listener(settings.name)
+        security, rates = self._security.listener(settings.name), ConnectionRates(self._quotas)
+        rate_max = self._configs.limit_of_listener("max.connection.creation.rate", settings.name)
         while True:
             connection = await accept(listener, settings.name, self._logger)
             if self._finishing:
                 connection.close()
                 continue
-            delay_ms = self._rates.delay_ms(self._configs.settings.connection_rate_max)
-            if delay_ms:
-                self._quotas.metrics.delayed_connections += 1
-                try:
-                    await trio.sleep(delay_ms / 1000)
-                except BaseException:
-                    connection.close()
-                    raise
+            await self._delay(connection, self._rates.delay_ms(self._configs.settings.connection_rate_max))
             refusal_ms = self._rates.refusal_ms(connection.remote.host)
             if refusal_ms:
                 self._quotas.metrics.throttled_connections += 1
                 self._hold(connection, refusal_ms, nursery)
                 continue
+            if rate_max is not None:
+                await self._delay(connection, rates.delay_ms(rate_max))
             try:
-                reason = await self._refusal(connection.remote.host)
+                reason = self._full_for_listener(settings.name) or await self._refusal(connection.remote.host)
             except BaseException:
                 connection.close()
                 raise
@@ -148,11 +145,11 @@ class PublicServer:
                 connection.close()
                 continue
             # Count the client before the next one is accepted, so that a burst of clients cannot exceed the limits.
-            self._count(connection.remote.host, 1)
+            self._count(connection.remote.host, settings.name, 1)
             reached = self._connected_listener(connection, settings)
             if security.tls is None:
                 client = self._admit(connection, reached, security, ANONYMOUS)
-                nursery.start_soon(self._run_client, client, connection.remote.host)
+                nursery.start_soon(self._run_client, client, connection.remote.host, settings.name)
             else:
                 nursery.start_soon(self._run_encrypted, connection, reached, security, security.tls)
 
@@ -171,11 +168,22 @@ class PublicServer:
             if self._audit is not None:
                 self._audit.not_encrypted(str(connection.remote), host)
         if shaken is None or self._finishing:
-            self._count(host, -1)
+            self._count(host, listener.name, -1)
             connection.close()
             return
         encrypted, principal = shaken
-        await self._run_client(self._admit(encrypted, listener, security, principal), host)
+        await self._run_client(self._admit(encrypted, listener, security, principal), host, listener.name)
+
+    async def _delay(self, connection: Connection, milliseconds: int) -> None:
+        """Lets a client wait for its turn, and those behind it as well."""
+        if not milliseconds:
+            return
+        self._quotas.metrics.delayed_connections += 1
+        try:
+            await trio.sleep(milliseconds / 1000)
+        except BaseException:
+            connection.close()
+            raise
 
     def _hold(self, connection: Connection, milliseconds: int, nursery: trio.Nursery) -> None:
         """Closes a connection of an address with too many new connections, after a while if there is room for it."""
@@ -209,9 +217,9 @@ class PublicServer:
         No limits for clients apply to it.
         """
         reached = ConnectedListener(listener, (connection.local.host, connection.local.port))
-        self._count(_SERVERS, 1)
+        self._count(_SERVERS, listener, 1)
         client = self._admit(connection, reached, self._security.listener(listener), principal)
-        await self._run_client(client, _SERVERS)
+        await self._run_client(client, _SERVERS, listener)
 
     async def drain_clients(self) -> None:
         """Stops handling requests, and waits a moment for the clients to read their responses and leave."""
@@ -273,9 +281,17 @@ class PublicServer:
             return f"max.connections.per.ip is {settings.connections_per_address_max}"
         return None
 
-    def _count(self, host: str, change: int) -> None:
-        """Counts the connections from an address, which include those that are shaking hands."""
+    def _full_for_listener(self, listener: str) -> str | None:
+        """Why no further connection to this listener is accepted; None if there is room."""
+        most = self._configs.limit_of_listener("max.connections", listener)
+        if most is None or self._per_listener[listener] < most:
+            return None
+        return f"max.connections of the listener {listener} is {most}"
+
+    def _count(self, host: str, listener: str, change: int) -> None:
+        """Counts the connections from an address to a listener, which include those that are shaking hands."""
         self._count_all += change
+        self._per_listener[listener] += change
         self._per_address[host] += change
         if not self._per_address[host]:
             del self._per_address[host]
@@ -321,7 +337,7 @@ class PublicServer:
         self._metrics.open_connections += 1
         return client
 
-    async def _run_client(self, client: ClientConnection, host: str) -> None:
+    async def _run_client(self, client: ClientConnection, host: str, listener: str) -> None:
         if host != _SERVERS:
             self._newcomers[client] = trio.current_time()
         try:
@@ -329,7 +345,7 @@ class PublicServer:
         finally:
             self._newcomers.pop(client, None)
             self._connections.discard(client)
-            self._count(host, -1)
+            self._count(host, listener, -1)
             self._metrics.open_connections -= 1
 
     async def close_idle(self) -> None:

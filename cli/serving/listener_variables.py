@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from tailrace.cluster.configs.broker_config_table import BROKER_CONFIGS
-from tailrace.cluster.configs.security_config_table import PER_LISTENER_PREFIXES
+from tailrace.cluster.configs.security_config_table import is_per_listener
 from tailrace.runtime.settings_sources import BROKER_PREFIX, broker_variable_of
 from tailrace.security.settings.listener_overrides import override_of
 
@@ -27,4 +27,4 @@ def listener_overrides(variables: Iterable[str]) -> list[str]:
 
 def _settings() -> dict[str, str]:
     """Returns the settings that listeners may have of their own, by their environment variables."""
-    return {broker_variable_of(name): name for name in BROKER_CONFIGS if name.startswith(PER_LISTENER_PREFIXES)}
+    return {broker_variable_of(name): name for name in BROKER_CONFIGS if is_per_listener(name)}

@@ -8,12 +8,12 @@ from tailrace.cluster.similar_names import similar
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.runtime.settings import SettingsError
 from tailrace.security.quotas.quota_window import QuotaWindow
-from tailrace.security.settings.listener_overrides import split_override
+from tailrace.security.settings.listener_overrides import override_of, split_override
 
 from .broker_config_table import BROKER_CONFIGS, RACK_AWARE_SELECTOR
 from .config_definitions import ConfigDefinition, ConfigSource, ConfiguredValue, Value, parse, text_of
 from .quota_config_table import overrides_of
-from .security_config_table import PER_LISTENER_PREFIXES
+from .security_config_table import is_per_listener
 
 
 class BrokerSettings(Struct, frozen=True):
@@ -123,6 +123,13 @@ class BrokerConfigs:
         definition = BROKER_CONFIGS[name]
         values = self.layered((name,))
         return parse(definition, values[0].text) if values else definition.default
+
+    def limit_of_listener(self, name: str, listener: str) -> int | None:
+        """Returns the limit that one listener has of its own; None if it has none."""
+        text = self._static.get(override_of(name, listener))
+        found = None if text is None else parse(BROKER_CONFIGS[name], text)
+        assert found is None or isinstance(found, int)
+        return found
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Returns the value of a list config."""
@@ -252,7 +259,7 @@ def definition_of(name: str) -> ConfigDefinition | None:
     if definition is not None:
         return definition
     override = split_override(name)
-    if override is None or not override[1].startswith(PER_LISTENER_PREFIXES):
+    if override is None or not is_per_listener(override[1]):
         return None
     return BROKER_CONFIGS.get(override[1])
 

@@ -1,6 +1,6 @@
 """The table of all broker configs about security. Names and defaults are those of Kafka 4.3.
 
-`security/settings/` turns their texts into typed values. Names in `PER_LISTENER` may be set for one listener alone.
+`security/settings/` turns their texts into typed values. `is_per_listener` tells which may be set for one listener.
 """
 
 from .config_definitions import ConfigDefinition, ConfigType, at_least, between, one_of, some_of
@@ -237,5 +237,10 @@ BROKER_CONFIGS_OF_SECURITY = (
     ),
 )
 
-PER_LISTENER_PREFIXES = ("ssl.", "sasl.", "connections.max.reauth.ms")
-"""The beginnings of the names that may be set for one listener, as `listener.name.NAME.` and the setting."""
+CONNECTION_LIMITS = ("max.connections", "max.connection.creation.rate")
+"""The limits of connections that may be set for one listener, besides those of the server."""
+
+
+def is_per_listener(name: str) -> bool:
+    """Tells whether a setting may be set for one listener, as `listener.name.NAME.` and the setting."""
+    return name.startswith(("ssl.", "sasl.")) or name in ("connections.max.reauth.ms", *CONNECTION_LIMITS)

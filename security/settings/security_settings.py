@@ -86,6 +86,13 @@ class SecuritySettings(Struct, frozen=True):
             self.listener(name)
 
     def _check_effect(self, listener: str, setting: str) -> None:
+        if not setting.startswith(("ssl.", "sasl.")) and setting != "connections.max.reauth.ms":
+            if listener in (PRIVATE, METRICS):
+                raise SettingsError(
+                    f"listener.name.{listener.lower()}.{setting[:100]} has no effect, because limits of connections "
+                    "are only for the listeners of clients"
+                )
+            return
         if setting.startswith("ssl.") and not self.protocol_of(listener).uses_tls:
             raise SettingsError(
                 f"listener.name.{listener.lower()}.{setting[:100]} has no effect, because the listener {listener} "

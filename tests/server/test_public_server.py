@@ -354,6 +354,26 @@ async def test_a_stranger_that_breaks_the_protocol_is_logged_once_a_minute(autoj
 # rates of new connections, with the cases of Kafka's ConnectionQuotasTest
 
 
+async def test_a_listener_may_have_a_limit_of_its_own() -> None:
+    async with _serving({"listener.name.public.max.connections": "2"}) as serving:
+        first, _ = await serving.client(), await serving.client()
+        assert await (await serving.client()).at_end()
+        assert serving.metrics.refused_connections == 1
+        first.connection.close()
+        await trio.testing.wait_all_tasks_blocked()
+        await serving.client()
+        await trio.testing.wait_all_tasks_blocked()
+        assert serving.metrics.open_connections == 2
+
+
+async def test_a_listener_may_have_a_rate_of_its_own(autojump_clock: object) -> None:
+    async with _serving({"listener.name.public.max.connection.creation.rate": "1"}) as serving:
+        began = trio.current_time()
+        for _ in range(20):
+            await (await serving.client()).request(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest())
+        assert trio.current_time() - began > 5
+
+
 async def test_an_address_may_have_a_limit_of_its_own() -> None:
     limits = {"max.connections.per.ip": "1", "max.connections.per.ip.overrides": f"{CLIENT.host}:3"}
     async with _serving(limits) as serving:

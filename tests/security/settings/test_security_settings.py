@@ -46,6 +46,7 @@ def test_an_override_gives_one_listener_another_certificate() -> None:
         (KEYSTORE | {PROTOCOL_MAP: "EXTERNAL:SSL"}, "there is no listener 'EXTERNAL'"),
         ({"listener.name.external.ssl.client.auth": "none"}, "there is no listener 'EXTERNAL'"),
         ({"listener.name.public.ssl.client.auth": "none"}, "has no effect"),
+        ({"listener.name.private.max.connections": "5"}, "only for the listeners of clients"),
     ],
 )
 def test_what_is_refused(given: dict[str, str], reason: str) -> None:
