@@ -12,7 +12,7 @@ from msgspec import Struct
 from tailrace.runtime.files import Files
 from tailrace.runtime.settings import SettingsError
 from tailrace.security.records.user_record import SCRAM_SHA_256, SCRAM_SHA_512
-from tailrace.security.settings.property_files import parse_properties, read_text
+from tailrace.security.settings.property_files import parse_properties, read_pem, read_text
 from tailrace.security.settings.secret import Secret
 
 PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
@@ -146,4 +146,4 @@ def _pem(given: Mapping[str, str], names: tuple[str, ...], files: Files) -> str 
     if not chosen:
         return None
     value = given[chosen[0]]
-    return read_text(value, files) if chosen[0].endswith(".location") else value.replace("\\n", "\n")
+    return read_pem(value, files) if chosen[0].endswith(".location") else value.replace("\\n", "\n")

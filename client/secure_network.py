@@ -18,7 +18,7 @@ from tailrace.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tailrace.runtime.chance import Chance
 from tailrace.runtime.files import Buffer, File, Files
 from tailrace.runtime.network import Address, Connection, Listener, Network
-from tailrace.runtime.tls.certificate_loading import load_certificate
+from tailrace.runtime.tls.certificate_loading import client_context, load_certificate
 from tailrace.runtime.tls.tls_connection import shaken_by_client
 from tailrace.security.sasl.client_exchange import BearerClient, ClientExchange, ExchangeError, PlainClient, ScramClient
 
@@ -190,8 +190,10 @@ class SessionConnection:
 
 def tls_context(security: ClientSecurity) -> ssl.SSLContext:
     """Returns the library's settings of TLS. Raises OSError (`ssl.SSLError`)."""
-    context = ssl.create_default_context(cadata=security.trusted)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context = client_context(security.trusted)
+    except OSError as error:
+        raise OSError(f"there are no certificates of authorities to trust: {error}") from error
     context.check_hostname = security.checks_names
     if security.certificate is not None:
         load_certificate(context, security.certificate.reveal().encode(), security.key_password.reveal())

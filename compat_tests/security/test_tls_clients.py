@@ -44,6 +44,8 @@ class EncryptedCluster:
     def make_certificates(self) -> None:
         for more in ((), ("--user", "alice")):
             subprocess.run(tailrace("certificate", "make", str(self.certificates), *more), check=True, timeout=30)
+        authority = Path(self.authority)  # Authorities are often published with comments.
+        authority.write_bytes("# Behörde\n".encode() + authority.read_bytes())
         self.encrypt_key()
 
     def encrypt_key(self) -> None:

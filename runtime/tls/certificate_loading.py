@@ -1,8 +1,32 @@
-"""Loads certificates with their keys into contexts of the library, from bytes."""
+"""Gives certificates, with and without keys, to the library in the forms that it takes."""
 
 import os
 import ssl
 import tempfile
+
+_BEGIN = "-----BEGIN "
+
+
+def trusted_text(pem: str) -> str:
+    """Returns certificates of authorities in PEM as the `cadata` of a context. Raises OSError if there are none.
+
+    The library takes only ASCII. Comments between the certificates may have any characters. With an empty text, the
+    library would trust the authorities of the system.
+    """
+    text = pem.removeprefix("\ufeff").encode("ascii", "replace").decode()
+    if _BEGIN not in text:
+        raise OSError(f"no line begins with {_BEGIN}CERTIFICATE-----")
+    return text
+
+
+def client_context(trusted: str | None) -> ssl.SSLContext:
+    """Returns a context for connections to servers. None trusts the authorities of the system.
+
+    Raises OSError (`ssl.SSLError`) if there is no certificate in PEM.
+    """
+    context = ssl.create_default_context(cadata=None if trusted is None else trusted_text(trusted))
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
 
 
 def load_certificate(context: ssl.SSLContext, certificate: bytes, password: str = "") -> None:
@@ -16,7 +40,10 @@ def load_certificate(context: ssl.SSLContext, certificate: bytes, password: str 
         file.write(certificate)
         file.flush()
         # Without a function, the library would ask for the password of an encrypted key on the terminal.
-        context.load_cert_chain(f"/proc/self/fd/{file.fileno()}", password=lambda: password)
+        try:
+            context.load_cert_chain(f"/proc/self/fd/{file.fileno()}", password=lambda: password)
+        except ValueError as error:  # about the password
+            raise OSError(str(error)) from error
 
 
 def pem_of_pkcs12(store: bytes, password: str) -> bytes:

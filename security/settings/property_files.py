@@ -27,3 +27,11 @@ def read_text(path: str, files: Files) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise SettingsError(f"{path[:300]} cannot be read: {reason}") from None
+
+
+def read_pem(path: str, files: Files) -> str:
+    """Reads a whole PEM file, whose comments may have any bytes. Raises SettingsError."""
+    try:
+        return files.read(path).decode(errors="replace")
+    except OSError as error:
+        raise SettingsError(f"{path[:300]} cannot be read: {error.strerror}") from None

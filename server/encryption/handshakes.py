@@ -48,11 +48,11 @@ class Handshakes:
         if len(self._in_progress) >= HANDSHAKES_MAX:
             _, oldest = self._in_progress.popitem(last=False)
             oldest.cancel()
-        encrypted = tls.accept(connection)
         reason = f"the client has not finished the handshake within {HANDSHAKE_SECONDS_MAX:g} s"
         with trio.move_on_after(HANDSHAKE_SECONDS_MAX) as scope:
             self._in_progress[connection] = scope
             try:
+                encrypted = tls.accept(connection)
                 await encrypted.shake_hands()
                 return encrypted, ANONYMOUS if logs_in else tls.principal_of(encrypted)
             except (OSError, UnmappedNameError) as error:

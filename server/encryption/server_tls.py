@@ -10,7 +10,7 @@ from tailrace.runtime.files import Files
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Connection
 from tailrace.runtime.settings import SettingsError
-from tailrace.runtime.tls.certificate_loading import load_certificate, pem_of_pkcs12
+from tailrace.runtime.tls.certificate_loading import load_certificate, pem_of_pkcs12, trusted_text
 from tailrace.runtime.tls.tls_connection import TlsConnection
 from tailrace.security.identity.distinguished_names import Subject, name_of_subject
 from tailrace.security.identity.principal import ANONYMOUS, Principal
@@ -97,9 +97,10 @@ class ServerTls:
                 self._refused = None
                 return
             contexts = self._contexts(material)
-        except SettingsError as error:
-            if self._refused != str(error):
-                self._refused = str(error)
+        except Exception as error:  # No contents of files may end a server that runs.
+            reason = str(error) or type(error).__name__
+            if self._refused != reason:
+                self._refused = reason
                 self._logger.error("certificate_not_reloaded", listener=self._listener, reason=self._refused)
             return
         self._material, self._refused = material, None
@@ -112,7 +113,7 @@ class ServerTls:
             certificate = self._content("ssl.keystore.location", settings.keystore_path, settings.keystore_password)
         else:
             assert settings.key is not None
-            certificate = f"{settings.key.reveal()}\n{settings.certificates}\n".encode()
+            certificate = f"{settings.key.reveal()}\n{settings.certificates}\n".encode(errors="replace")
         trusted = settings.trusted or ""
         if settings.truststore_path is not None:
             content = self._content("ssl.truststore.location", settings.truststore_path, settings.truststore_password)
@@ -162,7 +163,7 @@ class ServerTls:
             ) from error
         if self._settings.has_trust:
             try:
-                context.load_verify_locations(cadata=material.trusted)
+                context.load_verify_locations(cadata=trusted_text(material.trusted))
             except (OSError, ValueError) as error:
                 where = self._settings.truststore_path or "ssl.truststore.certificates"
                 raise SettingsError(f"{where} has no certificates of authorities in PEM: {_reason(error)}") from error

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 import trio
+from certificates import authority_pem
 from sasl_samples import ALICE, PASSWORD, token
 from sasl_server import TOKEN_HMAC, TOKEN_ID, SaslServer
 from simulation.client import WireClient
 from trio.testing import MockClock
 
+from tailrace.client.client_network import secured
 from tailrace.client.client_security import ClientSecurity
 from tailrace.client.secure_network import SecureNetwork, tls_context
 from tailrace.client.server_connection import RefusedError, Role, ServerConnection
@@ -17,7 +19,8 @@ from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.messages.metadata import MetadataRequest
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.files import RealFiles
-from tailrace.runtime.network import Address, Connection
+from tailrace.runtime.network import Address, Connection, TcpNetwork
+from tailrace.runtime.settings import SettingsError
 from tailrace.security.settings.secret import Secret
 
 ADDRESS = Address("broker", 9092)
@@ -87,6 +90,17 @@ def test_tls_is_at_least_1_2_and_checks_names() -> None:
     context = tls_context(ClientSecurity(uses_tls=True))
     assert (context.minimum_version.name, context.check_hostname) == ("TLSv1_2", True)
     assert not tls_context(ClientSecurity(uses_tls=True, checks_names=False)).check_hostname
+
+
+@pytest.mark.parametrize("content", [b"", b"nothing", b"\xfe\xed\xfe\xed"])
+def test_a_truststore_without_certificates_is_refused(tmp_path: Path, content: bytes) -> None:
+    """It never means that all authorities of the system are trusted."""
+    (tmp_path / "ca.pem").write_bytes(content)
+    (tmp_path / "client.properties").write_text(f"security.protocol=SSL\nssl.truststore.location={tmp_path}/ca.pem\n")
+    with pytest.raises(SettingsError, match="a certificate cannot be used: there are no certificates of authorities"):
+        secured(TcpNetwork(), str(tmp_path / "client.properties"), {})
+    (tmp_path / "ca.pem").write_bytes(b"# Beh\xf6rde\n" + authority_pem())
+    secured(TcpNetwork(), str(tmp_path / "client.properties"), {})
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])

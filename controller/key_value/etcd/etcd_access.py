@@ -11,9 +11,9 @@ from msgspec import Struct
 from tailrace.runtime.files import Files
 from tailrace.runtime.network import Address, Connection, Listener, Network, is_loopback
 from tailrace.runtime.settings import SettingsError
-from tailrace.runtime.tls.certificate_loading import load_certificate
+from tailrace.runtime.tls.certificate_loading import client_context, load_certificate
 from tailrace.runtime.tls.tls_connection import connect_tls
-from tailrace.security.settings.property_files import parse_properties, read_text
+from tailrace.security.settings.property_files import parse_properties, read_pem, read_text
 from tailrace.security.settings.secret import Secret
 
 _TRUST, _KEYSTORE, _KEY_PASSWORD = "ssl.truststore.location", "ssl.keystore.location", "ssl.key.password"
@@ -45,11 +45,14 @@ class EtcdAccess(Struct, frozen=True):
 
     def tls(self, files: Files) -> ssl.SSLContext:
         """Reads the PEM files and returns the settings of TLS. Raises SettingsError, and OSError for a wrong PEM."""
-        trusted = None if self.truststore_path is None else read_text(self.truststore_path, files)
-        context = ssl.create_default_context(cadata=trusted)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        trusted = None if self.truststore_path is None else read_pem(self.truststore_path, files)
+        try:
+            context = client_context(trusted)
+        except OSError as error:
+            reason = f"{self.truststore_path} has no certificates of authorities in PEM: {reason_of(error)}"
+            raise SettingsError(reason) from error
         if self.keystore_path is not None:
-            load_certificate(context, read_text(self.keystore_path, files).encode(), self.key_password.reveal())
+            load_certificate(context, read_pem(self.keystore_path, files).encode(), self.key_password.reveal())
         return context
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from tailrace.runtime.files import Files
 from tailrace.runtime.network import Address
 from tailrace.runtime.settings import SettingsError
-from tailrace.runtime.tls.certificate_loading import load_certificate
+from tailrace.runtime.tls.certificate_loading import client_context, load_certificate
 
 POD_DIRECTORY = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Where Kubernetes puts the credentials of a pod's service account."""
@@ -30,8 +30,8 @@ class KubernetesAccess(Struct, frozen=True):
     server_name: str = ""
     """The name in the server's certificate."""
     trusts_anyone: bool = False
-    authority: bytes = b""
-    """The certificates that the SC trusts, in PEM; empty for those of the system."""
+    authority: bytes | None = None
+    """The certificates that the SC trusts, in PEM; None for those of the system."""
     certificate: bytes = b""
     """The client certificate with its key, in PEM; empty for none."""
     token: str = ""
@@ -40,8 +40,11 @@ class KubernetesAccess(Struct, frozen=True):
 
     def tls(self) -> ssl.SSLContext:
         """Returns the TLS settings of a connection. Raises OSError if a certificate is wrong."""
-        context = ssl.create_default_context(cadata=self.authority.decode() or None)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        trusted = None if self.authority is None else self.authority.decode(errors="replace")
+        try:
+            context = client_context(trusted)
+        except OSError as error:
+            raise OSError(f"the authority of the cluster has no certificate in PEM: {error}") from error
         if self.trusts_anyone:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
@@ -60,9 +63,13 @@ def pod_access(files: Files) -> KubernetesAccess:
             f"store: kubernetes works only in a pod with a service account ({error}); "
             "elsewhere name a kubeconfig file: kubernetes:FILE"
         ) from error
-    return KubernetesAccess(
+    access = KubernetesAccess(
         POD_SERVER, namespace, server_name=POD_SERVER.host, authority=authority, token_file=f"{POD_DIRECTORY}/token"
     )
+    try:
+        return _checked(access)
+    except OSError as error:
+        raise SettingsError(f"store: {POD_DIRECTORY}/ca.crt: {error}") from error
 
 
 def kubeconfig_access(files: Files, path: str) -> KubernetesAccess:
@@ -74,7 +81,7 @@ def kubeconfig_access(files: Files, path: str) -> KubernetesAccess:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SettingsError(f"store: {path} is not YAML") from error
     try:
-        return _access(document, files, os.path.dirname(path))
+        return _checked(_access(document, files, os.path.dirname(path)))
     except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise SettingsError(f"store: {path} is not a kubeconfig file that the SC can use: {reason}") from error
@@ -91,8 +98,8 @@ def _access(document: Any, files: Files, directory: str) -> KubernetesAccess:
     if url.scheme not in ("http", "https") or not url.hostname:
         raise ValueError(f"{cluster['server']!r} is not the URL of a server")
     is_encrypted = url.scheme == "https"
-    certificate = _content(user, "client-certificate", files, directory)
-    key = _content(user, "client-key", files, directory)
+    certificate = _given(user, "client-certificate", files, directory)
+    key = _given(user, "client-key", files, directory) or b""
     return KubernetesAccess(
         Address(url.hostname, url.port or (443 if is_encrypted else 80)),
         context.get("namespace", "default"),
@@ -100,11 +107,18 @@ def _access(document: Any, files: Files, directory: str) -> KubernetesAccess:
         url.path.rstrip("/"),
         cluster.get("tls-server-name", url.hostname),
         bool(cluster.get("insecure-skip-tls-verify")),
-        _content(cluster, "certificate-authority", files, directory),
+        _given(cluster, "certificate-authority", files, directory),
         certificate + b"\n" + key if certificate else b"",
         user.get("token", ""),
         os.path.join(directory, user["tokenFile"]) if user.get("tokenFile") else "",
     )
+
+
+def _checked(access: KubernetesAccess) -> KubernetesAccess:
+    """Returns the access if its certificates can be used. Raises OSError."""
+    if access.is_encrypted:
+        access.tls()
+    return access
 
 
 def _named(items: Any, name: str) -> Any:
@@ -114,8 +128,8 @@ def _named(items: Any, name: str) -> Any:
     raise ValueError(f"nothing is named {name!r}")
 
 
-def _content(section: Any, name: str, files: Files, directory: str) -> bytes:
-    """Returns what a field holds: as data in the file itself, or in the file that it names."""
+def _given(section: Any, name: str, files: Files, directory: str) -> bytes | None:
+    """Returns what a field holds, as data in the file itself or in the file that it names; None if it is not given."""
     if data := section.get(f"{name}-data"):
         return base64.b64decode(data, validate=True)
-    return files.read(os.path.join(directory, section[name])) if section.get(name) else b""
+    return files.read(os.path.join(directory, section[name])) if section.get(name) else None

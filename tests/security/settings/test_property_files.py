@@ -4,7 +4,7 @@ import pytest
 
 from tailrace.runtime.files import RealFiles
 from tailrace.runtime.settings import SettingsError
-from tailrace.security.settings.property_files import parse_properties, read_text
+from tailrace.security.settings.property_files import parse_properties, read_pem, read_text
 
 
 def test_properties_have_comments_and_lines_that_go_on() -> None:
@@ -22,3 +22,10 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff")
     with pytest.raises(SettingsError, match="/binary cannot be read: it is not text"):
         read_text(str(tmp_path / "binary"), RealFiles())
+
+
+def test_comments_of_a_pem_file_may_have_any_bytes(tmp_path: Path) -> None:
+    (tmp_path / "pem").write_bytes(b"# \xf6\nrest")
+    assert read_pem(str(tmp_path / "pem"), RealFiles()).endswith("\nrest")
+    with pytest.raises(SettingsError, match="/none cannot be read: No such file"):
+        read_pem(str(tmp_path / "none"), RealFiles())

@@ -86,6 +86,52 @@ async def test_wrong_files_are_logged_once_and_not_used(autojump_clock: trio.tes
     assert "/server.pem" in logged[0]["reason"]
 
 
+async def test_a_truststore_may_have_comments_in_any_encoding(autojump_clock: trio.testing.MockClock) -> None:
+    made = await certificate_files()
+    await made.replace("/ca.pem", b"# Beh\xf6rde\n" + authority_pem())
+    server = server_tls(made, ssl_client_auth="required")
+    await shaken(server, client_certificate("alice"))
+    await made.replace("/ca.pem", "# Behörde\n".encode() + authority_pem())
+    await trio.sleep(CHECK_SECONDS)
+    with capture_logs() as logged:
+        await shaken(server, client_certificate("alice"))
+    assert [each["event"] for each in logged] == ["certificate_reloaded"]
+
+
+@pytest.mark.parametrize("content", [b"", b"\xfe\xed\xfe\xed\x00\x02", b"\x30\x82\x01\xff", "ö".encode()])
+async def test_a_truststore_that_becomes_something_else_is_not_used(
+    autojump_clock: trio.testing.MockClock, content: bytes
+) -> None:
+    made = await certificate_files()
+    server = server_tls(made, ssl_client_auth="required")
+    await made.replace("/ca.pem", content)
+    with capture_logs() as logged:
+        for _ in range(2):
+            await trio.sleep(CHECK_SECONDS)
+            await shaken(server, client_certificate("alice"))
+    assert [(each["event"], "/ca.pem has no certificates" in each["reason"]) for each in logged] == [
+        ("certificate_not_reloaded", True)
+    ]
+    with pytest.raises(SettingsError, match=r"/ca.pem has no certificates of authorities"):
+        server_tls(made)
+
+
+async def test_no_failure_to_read_a_file_ends_a_server(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await certificate_files()
+    server = server_tls(made)
+
+    def fail(path: str) -> bytes:
+        raise MemoryError
+
+    monkeypatch.setattr(made, "read", fail)
+    await trio.sleep(CHECK_SECONDS)
+    with capture_logs() as logged:
+        await shaken(server)
+    assert [(each["event"], each["reason"]) for each in logged] == [("certificate_not_reloaded", "MemoryError")]
+
+
 async def test_files_that_cannot_be_used_are_refused_at_the_start() -> None:
     made = await certificate_files()
     with pytest.raises(SettingsError, match=r"ssl.keystore.location /missing.pem: no such simulated file"):

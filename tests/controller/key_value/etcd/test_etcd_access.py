@@ -84,6 +84,24 @@ def test_a_certificate_that_is_none_is_refused(tmp_path: Path) -> None:
         access_of(f"ssl.keystore.location={tmp_path}/client.pem", tmp_path)
 
 
+@pytest.mark.parametrize("content", [b"", b"nonsense", b"\xfe\xed\xfe\xed"])
+def test_a_truststore_without_certificates_is_refused(tmp_path: Path, content: bytes) -> None:
+    """It never means that all authorities of the system are trusted."""
+    (tmp_path / "ca.pem").write_bytes(content)
+    message = rf"^--store-config .*: {tmp_path}/ca\.pem has no certificates of authorities in PEM: "
+    with pytest.raises(SettingsError, match=message):
+        access_of(f"ssl.truststore.location={tmp_path}/ca.pem", tmp_path)
+
+
+async def test_a_truststore_is_read_again_whatever_it_becomes(tmp_path: Path) -> None:
+    access = access_of(pem_settings(tmp_path), tmp_path)
+    (tmp_path / "ca.pem").write_bytes(b"# Beh\xf6rde\n" + authority_pem())
+    assert access.tls(RealFiles()).cert_store_stats()["x509_ca"] == 1
+    (tmp_path / "ca.pem").write_bytes(b"\xfe\xed\xfe\xed")
+    with pytest.raises(OSError, match=r"/ca\.pem has no certificates of authorities in PEM"):
+        await EtcdNetwork(TcpNetwork(), RealFiles(), access).connect(LOCAL)
+
+
 def test_without_tls_certificates_have_no_effect_and_passwords_stay_on_the_machine(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"ssl\.truststore\.location has no effect without TLS: write etcds://"):
         access_of(pem_settings(tmp_path), tmp_path, is_encrypted=False)

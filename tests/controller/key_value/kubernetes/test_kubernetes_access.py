@@ -55,6 +55,9 @@ def test_certificates_and_tokens_may_be_in_other_files(tmp_path: Path) -> None:
     assert (access.server, access.server_name) == (Address("10.0.0.1", 443), "k8s.example")
     assert (access.namespace, access.token_file) == ("default", f"{tmp_path}/token")
     assert access.authority == AUTHORITY.cert_pem.bytes()
+    (tmp_path / "ca.pem").write_bytes(b"# Beh\xf6rde\n" + AUTHORITY.cert_pem.bytes())
+    commented = kubeconfig_access(RealFiles(), kubeconfig(tmp_path, cluster, {}))
+    assert commented.tls().cert_store_stats()["x509_ca"] == 1
 
 
 @pytest.mark.parametrize(
@@ -64,6 +67,8 @@ def test_certificates_and_tokens_may_be_in_other_files(tmp_path: Path) -> None:
         ({}, {}, "'server' is missing"),
         ({"server": "https://x"}, {"exec": {"command": "aws"}}, "use a token or a client certificate"),
         ({"server": "https://x", "certificate-authority": "none.pem"}, {}, "none.pem"),
+        ({"server": "https://x", "certificate-authority": "/dev/null"}, {}, "the authority of the cluster has no cert"),
+        ({"server": "https://x", "certificate-authority-data": "/u3+7Q=="}, {}, "the authority of the cluster has no"),
     ],
 )
 def test_what_is_missing_in_a_kubeconfig_file_is_named(
