@@ -5,6 +5,7 @@ Jobs and triggers have no such option for each of their processes. These inherit
 
 import os
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -12,6 +13,21 @@ from tailrace.runtime.network import Network, TcpNetwork
 from tailrace.runtime.seams import Seams, real_seams
 from tailrace.runtime.settings import SettingsError
 from tailrace.runtime.settings_sources import CLIENT_CONFIG_VARIABLE
+
+if TYPE_CHECKING:
+    from .client_security import ClientSecurity
+
+
+def client_security() -> "ClientSecurity | None":
+    """Returns what the file of settings in the environment says; None without a file. Raises SettingsError."""
+    path = os.environ.get(CLIENT_CONFIG_VARIABLE)
+    if not path:
+        return None
+    from tailrace.runtime.files import RealFiles
+
+    from .client_security import load_client_security
+
+    return load_client_security(path, RealFiles())
 
 
 def secured(network: Network, path: str | None, environment: Mapping[str, str]) -> Network:

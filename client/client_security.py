@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tailrace.runtime.files import Files
 from tailrace.runtime.settings import SettingsError
@@ -58,6 +59,12 @@ class ClientSecurity(Struct, frozen=True):
     def is_plain(self) -> bool:
         """Whether connections need nothing at all."""
         return not self.uses_tls and self.mechanism is None
+
+    def as_user(self, user: str, password: str) -> "ClientSecurity":
+        """Returns the security of a client that logs in as another user, with the same mechanism if it takes one."""
+        mechanism = PLAIN if self.mechanism in (None, OAUTHBEARER) else self.mechanism
+        other = {"user": user, "password": Secret(password), "is_token": False, "bearer_path": None}
+        return replace(self, mechanism=mechanism, **other)
 
 
 def load_client_security(path: str, files: Files) -> ClientSecurity:

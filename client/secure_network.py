@@ -55,6 +55,12 @@ class SecureNetwork:
         """Whether servers learn who the client is, by a login or by its certificate."""
         return self._security.mechanism is not None or self._security.certificate is not None
 
+    def as_user(self, user: str, password: str) -> "SecureNetwork | None":
+        """Returns a network that logs in as another user; None if this one does not log in."""
+        if self._security.mechanism is None:
+            return None
+        return SecureNetwork(self._network, self._security.as_user(user, password), self._files, self._chance)
+
     async def listen(self, address: Address) -> Listener:
         """Listens without security, which is only for servers."""
         return await self._network.listen(address)

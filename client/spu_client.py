@@ -93,10 +93,13 @@ class SpuClient:
 
         `credentials` are for servers that ask for some.
         """
+        own = None if credentials is None else _network_of(network, credentials)
         self._credentials = credentials
+        self._logs_in_itself = own is None
+        """Whether this object gives the credentials to servers; otherwise the network does."""
         self.asks_for_credentials: bool | None = None
         """Whether the last server that was met asked for credentials; None if none was met, or none could be given."""
-        self._network = network
+        self._network = network if own is None else own
         self._bootstrap = bootstrap
         self._role = role
         self._guide: _Server | None = None
@@ -309,7 +312,9 @@ class SpuClient:
         connection = await connect(self._network, address, role, _APIS, seconds_max)
         try:
             server = await _meet(connection, seconds_max)
-            if self._credentials is not None:
+            if not self._logs_in_itself:
+                self.asks_for_credentials = True
+            elif self._credentials is not None:
                 self.asks_for_credentials = server.knows(ApiKey.SASL_HANDSHAKE) and await log_in(
                     connection, self._credentials, seconds_max
                 )
@@ -430,3 +435,12 @@ def _why_no_leader(partition: MetadataResponsePartition) -> RefusedError | None:
 def _may_pass(answer: object) -> bool:
     """Whether a result is a transient error."""
     return isinstance(answer, UnreachableError) or (isinstance(answer, RefusedError) and answer.code in PASSING)
+
+
+def _network_of(network: Network, credentials: Credentials) -> Network | None:
+    """Returns a network that logs in with the credentials, if the network would log in as another user."""
+    from .secure_network import SecureNetwork  # imported here because few clients have credentials
+
+    if not isinstance(network, SecureNetwork):
+        return None
+    return network.as_user(credentials.user, credentials.access_key)

@@ -151,7 +151,7 @@ TRIGGER = """
 from tailrace.trigger import trigger
 
 
-@trigger("letters", group="shouting", seek_to="earliest")
+@trigger("letters", group="shouting", seek_to="earliest", access_user="shouter", access_key="shouter-secret")
 def shout(context, event):
     context.emit("shouts", event.body.upper())
 """
@@ -188,10 +188,16 @@ def test_groups_transactions_and_triggers_work_in_a_closed_cluster(
     function = tmp_path / "shout.py"
     function.write_text(TRIGGER)
     assert secured.run("topic", "create", "shouts").returncode == 0
+    created = secured.run("user", "create", "shouter", "--password-stdin", text="shouter-secret\n")
+    assert created.returncode == 0, created
+    for rule in (("read", "--topic", "letters", "--group", "shouting"), ("write", "--topic", "shouts")):
+        assert secured.run("acl", "create", "shouter", *rule).returncode == 0
     deployed = secured.run("trigger", "deploy", str(function), "--wait", str(SECONDS_MAX))
     assert deployed.returncode == 0, deployed
     shouted = secured.run("consume", "shouts", "--from", "beginning", "--follow", "--count", "1")
-    assert "HELLO" in shouted.stdout, (shouted, secured.run("trigger", "logs", "shout"))
+    said = secured.run("trigger", "logs", "shout")
+    assert "HELLO" in shouted.stdout, (shouted, said)
+    assert "access_key_not_needed" not in said.stdout, "it has logged in as somebody else"
     assert secured.run("trigger", "delete", "shout").returncode == 0
 
 

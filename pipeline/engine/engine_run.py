@@ -16,7 +16,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tailrace.client.client_network import client_seams
+from tailrace.client.client_network import client_seams, client_security
+from tailrace.client.client_security import ClientSecurity
 from tailrace.pipeline.jobs.job_errors import JobError, reason_of_job
 from tailrace.pipeline.jobs.job_progress import Report
 from tailrace.pipeline.jobs.shipped_code import ship_once
@@ -194,7 +195,10 @@ class EngineRun:
             log_level=self._settings.log_level,
             log_json=self._settings.log_json,
         )
-        options = source_options(self._given, owned.brokers, owned.positions, logs_in=owned.asks_for_credentials)
+        security = client_security() or ClientSecurity()
+        options = source_options(
+            self._given, owned.brokers, owned.positions, security, logs_in=owned.asks_for_credentials
+        )
         try:
             frame = spark.readStream.format("kafka").options(**options).load().selectExpr(*_COLUMNS)
             writer = frame.writeStream.foreachBatch(partial(self._handle, work)).queryName(

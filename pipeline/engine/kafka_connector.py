@@ -3,8 +3,11 @@
 import json
 from collections.abc import Mapping, Sequence
 
+from tailrace.client.client_security import ClientSecurity
 from tailrace.runtime.network import Address
 from tailrace.trigger.config.trigger_config import TriggerConfig
+
+from .java_settings import java_settings
 
 PART_OF_PYSPARK = (
     "org.apache.hadoop:hadoop-client-api",
@@ -33,9 +36,17 @@ def connector_settings(version: str, packages: str | None) -> dict[str, str]:
 
 
 def source_options(
-    config: TriggerConfig, brokers: Sequence[Address], positions: Mapping[int, int], *, logs_in: bool
+    config: TriggerConfig,
+    brokers: Sequence[Address],
+    positions: Mapping[int, int],
+    security: ClientSecurity,
+    *,
+    logs_in: bool,
 ) -> dict[str, str]:
-    """Returns the options of the source for a stream of the trigger's topic. `positions` count without a checkpoint."""
+    """Returns the options of the source for a stream of the trigger's topic. `positions` count without a checkpoint.
+
+    With `logs_in`, the source logs in with the access key of the trigger, and otherwise as `security` says.
+    """
     options = {
         "kafka.bootstrap.servers": ",".join(map(str, brokers)),
         "subscribe": config.topic,
@@ -47,16 +58,5 @@ def source_options(
     if config.read_batch_size:
         options["maxOffsetsPerTrigger"] = str(config.read_batch_size * max(1, len(positions)))
     if logs_in and config.access_key is not None:
-        user, password = _quoted(config.access_user or config.name), _quoted(config.access_key)
-        module = "org.apache.kafka.common.security.plain.PlainLoginModule"
-        options |= {
-            "kafka.security.protocol": "SASL_PLAINTEXT",
-            "kafka.sasl.mechanism": "PLAIN",
-            "kafka.sasl.jaas.config": f"{module} required username={user} password={password};",
-        }
-    return options
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+        security = security.as_user(config.access_user or config.name, config.access_key)
+    return options | {f"kafka.{name}": value for name, value in java_settings(security).items()}

@@ -1,14 +1,17 @@
 """Tests the settings of sessions with a Kafka connector, and the options of its source."""
 
+from tailrace.client.client_security import ClientSecurity
 from tailrace.pipeline.engine.kafka_connector import connector_settings, source_options
 from tailrace.runtime.network import Address
 from tailrace.trigger.config.trigger_config import TriggerConfig
 
+OPEN = ClientSecurity()
 
-def _options(*, logs_in: bool = False, **given: object) -> dict[str, str]:
+
+def _options(*, logs_in: bool = False, security: ClientSecurity = OPEN, **given: object) -> dict[str, str]:
     config = TriggerConfig(name="bill", topic="orders", group="billing", **given)  # type: ignore[arg-type]
     brokers = [Address("one", 1), Address("two", 2)]
-    return source_options(config, brokers, {0: 5, 1: 0}, logs_in=logs_in)
+    return source_options(config, brokers, {0: 5, 1: 0}, security, logs_in=logs_in)
 
 
 def test_the_connector_has_the_version_of_pyspark() -> None:
@@ -37,3 +40,14 @@ def test_the_access_key_is_given_only_to_brokers_that_ask_for_one() -> None:
     assert not any("sasl" in name for name in _options(access_key="secret"))
     options = _options(access_key='se"cret', logs_in=True)
     assert 'username="bill" password="se\\"cret";' in options["kafka.sasl.jaas.config"]
+
+
+def test_the_source_connects_as_the_client_of_the_job_does() -> None:
+    security = ClientSecurity(uses_tls=True, mechanism="SCRAM-SHA-256", user="admin", trusted="PEM")
+    options = _options(security=security)
+    assert options["kafka.security.protocol"] == "SASL_SSL"
+    assert options["kafka.ssl.truststore.certificates"] == "PEM"
+    assert 'username="admin"' in options["kafka.sasl.jaas.config"]
+    own = _options(security=security, logs_in=True, access_user="bob", access_key="key")
+    assert own["kafka.sasl.mechanism"] == "SCRAM-SHA-256"
+    assert 'username="bob" password="key"' in own["kafka.sasl.jaas.config"]
