@@ -56,6 +56,28 @@ def unreadable_certificate() -> bytes:
 
 
 @cache
+def malformed_authority(alternative_names: bytes) -> bytes:
+    """Returns the certificate of an authority whose alternative names have this DER. OpenSSL does not look at them."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "malformed")])
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(
+            x509.UnrecognizedExtension(x509.ObjectIdentifier("2.5.29.17"), alternative_names), critical=False
+        )
+        .sign(key, hashes.SHA256())
+    )
+    return made.public_bytes(serialization.Encoding.PEM)
+
+
+WRONG_ADDRESS, UNKNOWN_KIND = b"\x30\x05\x87\x03\x01\x02\x03", b"\x30\x02\xa3\x00"
+"""Alternative names that the library cannot read: an address of three bytes, and a name of an unknown kind."""
+
+
+@cache
 def nameless_certificate() -> bytes:
     """Returns the key and a certificate of a client, without a common name."""
     issued = authority().issue_cert("sc@example.org", key_type=trustme.KeyType.ECDSA)

@@ -1,5 +1,7 @@
 """What people want to know about a certificate: its name, hosts, issuer, and how long it is valid."""
 
+import re
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from cryptography import x509
@@ -10,6 +12,7 @@ from msgspec import Struct
 from .certificate_making import CertificateError
 
 DAY_MS = 86_400_000
+_BLOCK = re.compile(rb"-----BEGIN (X509 |)CERTIFICATE-----.*?-----END \1CERTIFICATE-----", re.DOTALL)
 
 
 class CertificateFacts(Struct, frozen=True):
@@ -33,14 +36,34 @@ class CertificateFacts(Struct, frozen=True):
 
 def certificate_facts(pem: bytes) -> list[CertificateFacts]:
     """Returns the certificates of a PEM file in order. Keys in it are skipped. Raises CertificateError."""
+    found = [_facts(each[0], number) for number, each in enumerate(_BLOCK.finditer(pem), 1)]
+    if not found:
+        raise CertificateError("there is no certificate in PEM")
+    return found
+
+
+def readable_facts(pem: bytes) -> list[CertificateFacts]:
+    """Returns the certificates of a PEM file in order, without those that cannot be read."""
+    found = []
+    for number, each in enumerate(_BLOCK.finditer(pem), 1):
+        with suppress(CertificateError):
+            found.append(_facts(each[0], number))
+    return found
+
+
+def _facts(pem: bytes, number: int) -> CertificateFacts:
+    """Returns the facts of one certificate, which has this number in its file. Raises CertificateError.
+
+    Authorities have made certificates that OpenSSL accepts although a field of them is malformed. The library parses a
+    field when it is asked for, and its errors have no class in common.
+    """
     try:
-        found = x509.load_pem_x509_certificates(pem)
-    except ValueError as error:
-        raise CertificateError(f"there is no certificate in PEM: {error}") from error
-    return [_facts(each) for each in found]
+        return _facts_of(x509.load_pem_x509_certificate(pem))
+    except Exception as error:
+        raise CertificateError(f"certificate {number} of the file cannot be read: {error}") from error
 
 
-def _facts(found: x509.Certificate) -> CertificateFacts:
+def _facts_of(found: x509.Certificate) -> CertificateFacts:
     return CertificateFacts(
         name=_common_name(found.subject),
         issuer=_common_name(found.issuer),

@@ -11,8 +11,7 @@ from msgspec import Struct
 
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.wall_clock import WallClock
-from tailrace.security.certificates.certificate_facts import CertificateFacts, certificate_facts
-from tailrace.security.certificates.certificate_making import CertificateError
+from tailrace.security.certificates.certificate_facts import CertificateFacts, readable_facts
 
 from .server_tls import ServerTls, TlsMaterial
 
@@ -81,17 +80,13 @@ class CertificateWatch:
 def first_to_expire(material: TlsMaterial) -> CertificateFacts | None:
     """Returns the certificate that expires first: of the server, of those above it, and of its authority.
 
-    If the authority has several certificates, the one that is valid for longest counts. Returns None if the
-    certificates cannot be read.
+    If the authority has several certificates, the one that is valid for longest counts. A certificate that
+    cannot be read does not count. Returns None if none of the server's can be read.
     """
-    try:
-        own = certificate_facts(material.certificate)
-    except CertificateError:
+    own = readable_facts(material.certificate)
+    if not own:
         return None
-    try:
-        trusted = certificate_facts(material.trusted.encode())
-    except CertificateError:
-        trusted = []
+    trusted = readable_facts(material.trusted.encode(errors="replace"))
     issuers = {each.issuer for each in own} - {each.name for each in own}
     above = {each.name: each for each in sorted(trusted, key=lambda each: each.valid_to_ms) if each.name in issuers}
     return min((*own, *above.values()), key=lambda each: each.valid_to_ms)

@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from certificates import WRONG_ADDRESS, malformed_authority
 
 from tailrace.cli.main import main
 from tailrace.runtime.tls.certificate_loading import load_certificate
@@ -74,6 +75,14 @@ def test_the_table_says_when_a_certificate_ends(tmp_path: Path, capsys: Capture)
     text = capsys.readouterr().out
     assert "364 days left" in text
     assert "PRIVATE KEY" not in text
+
+
+def test_a_malformed_certificate_is_named_by_its_number(tmp_path: Path, capsys: Capture) -> None:
+    assert run("make", str(tmp_path), "--sc") == 0
+    with (tmp_path / "ca.pem").open("ab") as file:
+        file.write(malformed_authority(WRONG_ADDRESS))
+    assert run("show", str(tmp_path / "ca.pem")) == 1
+    assert "certificate show: certificate 2 of the file cannot be read" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

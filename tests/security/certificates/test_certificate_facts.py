@@ -1,8 +1,9 @@
 """What is shown of a certificate."""
 
 import pytest
+from certificates import UNKNOWN_KIND, WRONG_ADDRESS, malformed_authority
 
-from tailrace.security.certificates.certificate_facts import DAY_MS, certificate_facts
+from tailrace.security.certificates.certificate_facts import DAY_MS, certificate_facts, readable_facts
 from tailrace.security.certificates.certificate_making import CertificateError, make_authority, make_server_certificate
 
 NOW = 1_800_000_000_000
@@ -25,3 +26,15 @@ def test_the_days_that_are_left_become_negative() -> None:
 def test_a_file_without_a_certificate_is_refused() -> None:
     with pytest.raises(CertificateError, match="there is no certificate in PEM"):
         certificate_facts(b"-----BEGIN NOTHING-----")
+
+
+NONSENSE = b"-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----\n"
+
+
+@pytest.mark.parametrize("malformed", [malformed_authority(WRONG_ADDRESS), malformed_authority(UNKNOWN_KIND), NONSENSE])
+def test_a_malformed_certificate_is_an_error_or_is_left_out(malformed: bytes) -> None:
+    good = make_authority("Orders CA", NOW).certificate
+    with pytest.raises(CertificateError, match="certificate 2 of the file cannot be read: "):
+        certificate_facts(good + malformed)
+    assert [each.name for each in readable_facts(malformed + b"text" + good + malformed)] == ["Orders CA"]
+    assert readable_facts(malformed) == readable_facts(b"") == []

@@ -1,7 +1,9 @@
 """Certificates that expire soon are said in the log, in metrics and to `tailrace doctor`."""
 
+import pytest
 import structlog
 import trio
+from certificates import UNKNOWN_KIND, WRONG_ADDRESS, malformed_authority
 from simulation.files import SimulatedFiles
 from spus import SteadyClock
 from structlog.testing import capture_logs
@@ -33,6 +35,21 @@ def test_the_authority_counts_if_it_expires_first() -> None:
     assert _first(alone) == ("server", 200)
     assert _first(alone, AUTHORITY.certificate + old.certificate + other.certificate) == ("authority", 100)
     assert _first(b"nothing") is None
+
+
+@pytest.mark.parametrize("names", [WRONG_ADDRESS, UNKNOWN_KIND])
+async def test_a_trusted_certificate_that_cannot_be_read_ends_nothing(
+    autojump_clock: trio.testing.MockClock, names: bytes
+) -> None:
+    """The library of TLS accepts such a certificate, so that the server runs with it."""
+    files = SimulatedFiles()
+    await files.replace("/server.pem", _server(200).removesuffix(AUTHORITY.certificate))
+    await files.replace("/ca.pem", malformed_authority(names) + "# Behörde\n".encode("latin-1") + AUTHORITY.certificate)
+    watch = CertificateWatch({"PUBLIC": server_tls(files)}, SteadyClock(NOW + 90 * DAY_MS), structlog.get_logger())
+    assert watch.expiries() == {"PUBLIC": NOW + 100 * DAY_MS}
+    with capture_logs() as logs, trio.move_on_after(1):
+        await watch.run()
+    assert [(each["event"], each["certificate"]) for each in logs] == [("certificate_expires", "authority")]
 
 
 async def test_the_log_warns_daily_until_the_certificate_is_renewed(autojump_clock: trio.testing.MockClock) -> None:
