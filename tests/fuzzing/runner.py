@@ -17,13 +17,13 @@ from types import FrameType
 from typing import NamedTuple
 
 from tailrace.protocol.apis import API_TABLE
-from tailrace.protocol.codec.compile import decoder, encoder
+from tailrace.protocol.codec.compile import decoder, encoder, step_decoder
 from tailrace.protocol.codec.primitives import uuid_of
 
 from .mutations import mutant
 from .sasl_targets import sasl_targets
 from .scheduled_crowds import fuzz_crowds
-from .served_connections import fuzz_connections
+from .served_connections import fill_routes, fuzz_connections
 from .served_logins import fuzz_logins
 from .shaken_hands import fuzz_handshakes
 from .targets import Target, all_targets
@@ -193,14 +193,16 @@ def _peak_bytes(target: Target, data: bytes) -> int:
 
 
 def _fill_caches() -> None:
-    """Fills the caches of a fixed size, so that they do not grow during the run: UUIDs and compiled codecs."""
+    """Fills the caches of a fixed size, so that they do not grow during the run: UUIDs, compiled codecs and routes."""
     for number in range(uuid_of.cache_info().maxsize or 0):
         uuid_of(b"fuzzing of uuids"[:8] + number.to_bytes(8, "big"))
     for api in API_TABLE.values():
         for version in range(api.min_version, api.max_version + 1):
             encoder(api.request, version)
             decoder(api.request, version)
+            step_decoder(api.request, version)
             encoder(api.response, version)
+    fill_routes()
 
 
 def _blocks() -> int:

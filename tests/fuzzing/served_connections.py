@@ -13,6 +13,7 @@ from simulation.network import connected_pair
 from tailrace.cluster.advertised_addresses import ConnectedListener
 from tailrace.protocol.apis import API_TABLE
 from tailrace.protocol.codec.compile import decoder
+from tailrace.protocol.codec.headers import response_encoder
 from tailrace.runtime.files import UnreadableError
 from tailrace.server.client_connection import ClientConnection
 from tailrace.server.fairness.request_memory import RequestMemory
@@ -54,6 +55,17 @@ class _Server:
 
     def on_unreadable(self, error: UnreadableError) -> None:
         raise AssertionError("no files are sent from here") from error
+
+
+def fill_routes() -> None:
+    """Fills the cache of routes, so that it does not grow during a run."""
+    server = _Server()
+    for api in API_TABLE.values():
+        for version in range(api.min_version, api.max_version + 1):
+            route = server.route(api.key, version)
+            assert route is not None, "the API is in the table"
+            encode = response_encoder(api, version)
+            _ROUTES[api.key, version] = ResolvedRoute(route.decode, route.handle, encode, None)
 
 
 def fuzz_connections(seed: int, inputs: int) -> tuple[int, list[tuple[str, bytes]]]:
