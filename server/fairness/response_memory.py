@@ -2,9 +2,11 @@
 
 A connection may hold a few megabytes, because a client may be slow for a moment. If thousands of clients do not read,
 that is too much: once half of the limit is in use, a connection is only read while it holds little. If the limit is
-exceeded all the same, the connections end that hold the most for the longest time.
+exceeded all the same, connections of slow clients end, first those that hold the most for the longest time. Clients
+that read large responses at full speed go on, until all connections together hold twice the limit.
 """
 
+import math
 from typing import Protocol
 
 from msgspec import Struct
@@ -19,6 +21,14 @@ _RELIEVED_AT = 3 / 4
 """The part of the limit that remains in use after connections were closed, so that this is done rarely."""
 
 
+_ENDURED = 2
+"""How many times the limit may be in use before clients are closed that are not slow."""
+SLOW_SECONDS = 10
+"""A client is slow if it has not read what it holds for this long, where each part that it reads counts."""
+_RECHECK_SECONDS = 1
+"""How often slow clients are looked for while the limit is exceeded."""
+
+
 class SlowReader(Protocol):
     """A connection whose client has not read all responses."""
 
@@ -31,7 +41,7 @@ class _Held(Struct):
 
     count: int
     since: float
-    """When the client had last read everything."""
+    """When the client had last read everything. Each time it reads a part, this moves by the same part towards now."""
 
 
 class ResponseMemory:
@@ -43,19 +53,27 @@ class ResponseMemory:
         self.held_bytes = 0
         self.allowance = HELD_BYTES_MAX
         """The size of unsent responses at which each connection stops reading now."""
+        self._looked_at = -math.inf
+        """When slow clients were last looked for."""
 
     def hold(self, owner: SlowReader, count: int, now: float) -> None:
-        """Takes note that the unread responses of the owner have `count` bytes. May close the owner, or others."""
+        """Takes note that the unread responses of the owner have `count` bytes. May close the owner, or others.
+
+        An owner that has just read something, or that had read everything before, is not closed.
+        """
         held = self._held.get(owner)
         if count <= 0:
             self.release(owner)
             return
+        goes_on = held is None or count < held.count
         if held is None:
             held = self._held[owner] = _Held(0, now)
+        elif goes_on:
+            held.since += (now - held.since) * (held.count - count) / held.count
         self.held_bytes += count - held.count
         held.count = count
         if self.held_bytes > self._limit_bytes:
-            self._close_worst(now)
+            self._relieve(now, owner if goes_on else None)
         self._set_allowance()
 
     def release(self, owner: SlowReader) -> None:
@@ -69,13 +87,26 @@ class ResponseMemory:
         is_scarce = self.held_bytes >= self._limit_bytes * _SCARCE_FROM
         self.allowance = SCARCE_BYTES_MAX if is_scarce else HELD_BYTES_MAX
 
-    def _close_worst(self, now: float) -> None:
+    def _relieve(self, now: float, spared: SlowReader | None) -> None:
+        """Closes slow clients, and others if there is far too much. A client that alone holds everything goes on."""
+        if now - self._looked_at >= _RECHECK_SECONDS:
+            self._looked_at = now
+            self._close_worst(now, spared, self._limit_bytes, SLOW_SECONDS)
+        endured = self._limit_bytes * _ENDURED
+        if self.held_bytes > endured and len(self._held) > 1:
+            self._close_worst(now, spared, endured, 0)
+
+    def _close_worst(self, now: float, spared: SlowReader | None, limit_bytes: int, seconds_min: float) -> None:
+        """Closes clients that have not read for at least `seconds_min`, the worst first, until the rest is well below
+        the limit."""
+
         def badness(owner: SlowReader) -> tuple[float, int]:
             held = self._held[owner]
             return held.count * (now - held.since), held.count
 
-        for owner in sorted(self._held, key=badness, reverse=True):
-            if self.held_bytes <= self._limit_bytes * _RELIEVED_AT:
+        slow = [each for each, held in self._held.items() if each is not spared and now - held.since >= seconds_min]
+        for owner in sorted(slow, key=badness, reverse=True):
+            if self.held_bytes <= limit_bytes * _RELIEVED_AT or len(self._held) == 1:
                 break
             self.release(owner)
             owner.close("the client does not read its responses, and other clients need the memory")

@@ -1,6 +1,6 @@
 from msgspec import Struct
 
-from tailrace.server.fairness.response_memory import HELD_BYTES_MAX, SCARCE_BYTES_MAX, ResponseMemory
+from tailrace.server.fairness.response_memory import HELD_BYTES_MAX, SCARCE_BYTES_MAX, SLOW_SECONDS, ResponseMemory
 
 LIMIT = 1000
 
@@ -53,7 +53,7 @@ def test_as_many_are_closed_as_necessary() -> None:
     memory = ResponseMemory(LIMIT)
     clients = [_Client() for _ in range(11)]
     for number, client in enumerate(clients):
-        memory.hold(client, 100, now=number)
+        memory.hold(client, 100, now=number * SLOW_SECONDS)
     assert [bool(client.reason) for client in clients] == [True] * 4 + [False] * 7
     assert memory.held_bytes == 700
 
@@ -69,7 +69,53 @@ def test_a_client_that_catches_up_begins_anew() -> None:
 
 
 def test_a_connection_may_be_closed_for_its_own_responses() -> None:
-    memory, client = ResponseMemory(LIMIT), _Client()
-    memory.hold(client, LIMIT + 1, now=0)
+    memory, client, other = ResponseMemory(LIMIT), _Client(), _Client()
+    memory.hold(other, 10, now=0)
+    memory.hold(client, LIMIT, now=0)
+    memory.hold(client, 2 * LIMIT, now=1)
     assert client.reason
-    assert memory.held_bytes == 0
+    assert not other.reason
+    assert memory.held_bytes == 10
+
+
+def test_a_response_may_be_larger_than_the_limit() -> None:
+    memory, client, other = ResponseMemory(LIMIT), _Client(), _Client()
+    for now, count in enumerate((3 * LIMIT, 4 * LIMIT, 3 * LIMIT, 10, 0)):
+        memory.hold(client, count, now=now * SLOW_SECONDS)
+    assert not client.reason, "no other client needs the memory"
+    memory.hold(other, 10, now=101)
+    for count in range(3 * LIMIT, 0, -LIMIT):
+        memory.hold(client, count, now=101)
+    assert not client.reason
+
+
+def test_clients_that_read_large_responses_go_on() -> None:
+    """They hold more than the limit together, and need longer to read everything than a client may be slow."""
+    memory, clients = ResponseMemory(LIMIT), [_Client() for _ in range(12)]
+    for second in range(2 * SLOW_SECONDS):
+        for client in clients:
+            memory.hold(client, 150 - 7 * second, now=second)
+        assert memory.held_bytes > LIMIT or second > SLOW_SECONDS // 2
+    assert not any(client.reason for client in clients)
+
+
+def test_a_client_that_reads_next_to_nothing_is_slow() -> None:
+    memory, trickling, reading = ResponseMemory(LIMIT), _Client(), _Client()
+    memory.hold(trickling, 600, now=0)
+    for second in range(1, SLOW_SECONDS + 3):
+        memory.hold(trickling, 600 - second, now=second)
+        memory.hold(reading, 500, now=second)
+        memory.hold(reading, 100, now=second + 0.5)
+    assert trickling.reason
+    assert not reading.reason
+
+
+def test_slow_clients_are_closed_first_when_there_is_far_too_much() -> None:
+    memory = ResponseMemory(LIMIT)
+    silent, reading, last = _Client(), _Client(), _Client()
+    memory.hold(silent, 800, now=0)
+    memory.hold(reading, 900, now=0)
+    memory.hold(reading, 800, now=5)
+    memory.hold(last, 500, now=5)
+    assert silent.reason
+    assert not (reading.reason or last.reason)
