@@ -92,6 +92,8 @@ class PublicServer:
         self._logger = logger
         self._memory = RequestMemory(configs.settings.queued_request_bytes_max)
         self._responses = ResponseMemory(configs.settings.queued_request_bytes_max)
+        self._memory_for_servers = RequestMemory(configs.settings.queued_request_bytes_max)
+        self._responses_for_servers = ResponseMemory(configs.settings.queued_request_bytes_max)
         self._large_requests = LargeRequests(Crowd())
         self._buffers = ReceiveBuffers()
         self._foreign_clients = ForeignClients()
@@ -214,11 +216,12 @@ class PublicServer:
     async def serve_server(self, connection: Connection, listener: str, principal: Principal) -> None:
         """Serves the requests of another server of the cluster, which has introduced itself on a private port.
 
-        No limits for clients apply to it.
+        No limits for clients apply to it, and it does not share their memory.
         """
         reached = ConnectedListener(listener, (connection.local.host, connection.local.port))
         self._count(_SERVERS, listener, 1)
-        client = self._admit(connection, reached, self._security.listener(listener), principal)
+        security, memory = self._security.listener(listener), (self._memory_for_servers, self._responses_for_servers)
+        client = self._admit(connection, reached, security, principal, *memory)
         await self._run_client(client, _SERVERS, listener)
 
     async def drain_clients(self) -> None:
@@ -300,9 +303,15 @@ class PublicServer:
             self._client_left = trio.Event()
 
     def _admit(
-        self, connection: Connection, listener: ConnectedListener, security: ListenerSecurity, principal: Principal
+        self,
+        connection: Connection,
+        listener: ConnectedListener,
+        security: ListenerSecurity,
+        principal: Principal,
+        memory: RequestMemory | None = None,
+        responses: ResponseMemory | None = None,
     ) -> ClientConnection:
-        """Creates the client's connection."""
+        """Creates the client's connection, which shares the memory of all clients unless it gets another."""
         remote = connection.remote
         identity = ClientIdentity(
             str(remote),
@@ -321,7 +330,7 @@ class PublicServer:
             self._apis,
             self._routes,
             Inbox(self._buffers, self._configs.settings.request_bytes_max),
-            self._memory,
+            memory or self._memory,
             self._metrics,
             self._foreign_clients,
             self._logger,
@@ -329,7 +338,7 @@ class PublicServer:
             quotas=self._quotas,
             guarding=self._guarding,
             large_requests=self._large_requests,
-            responses=self._responses,
+            responses=responses or self._responses,
         )
         client.begin_in_line()
         self._connections.add(client)

@@ -11,7 +11,7 @@ from msgspec import Struct
 from quota_samples import quota
 from simulation.client import WireClient
 from simulation.files import SimulatedFiles
-from simulation.network import CLIENT, MemoryListener, MemoryNetwork
+from simulation.network import CLIENT, MemoryListener, MemoryNetwork, connected_pair
 from structlog.testing import capture_logs
 from tls_listeners import certificate_files, server_tls
 
@@ -24,11 +24,14 @@ from tailrace.runtime.files import UnreadableError
 from tailrace.runtime.network import Address, receive_some
 from tailrace.runtime.settings import ListenerSettings
 from tailrace.runtime.tls.tls_connection import connect_tls
+from tailrace.security.identity.principal import ANONYMOUS
 from tailrace.security.settings.sasl_settings import parse_sasl_settings
 from tailrace.security.settings.security_protocol import SecurityProtocol
 from tailrace.security.settings.setting_texts import SettingTexts
 from tailrace.server import public_server
 from tailrace.server.client_connection import FOREIGN_SECONDS_MAX
+from tailrace.server.fairness.request_memory import SMALL_BYTES
+from tailrace.server.fairness.response_memory import SLOW_SECONDS
 from tailrace.server.foreign_clients import LOG_INTERVAL_SECONDS
 from tailrace.server.public_server import NEWCOMER_SECONDS, PublicServer
 from tailrace.server.request_context import RequestContext
@@ -44,6 +47,9 @@ CLIENT_HELLO = bytes.fromhex("1603010200010001fc0303")
 OUR_MISTAKE = "divide"
 BROKEN_INVARIANT = "break"
 WHO_AM_I = "who"
+LARGE = 2 * SMALL_BYTES
+UNREAD = 2000
+"""How many unread responses are more than the network buffers."""
 
 
 class _Mirror:
@@ -81,6 +87,7 @@ class _Serving(Struct):
     metrics: ServerMetrics
     configs: BrokerConfigs
     cluster: Cluster
+    server: PublicServer
 
     async def client(self) -> WireClient:
         client = WireClient(await self.network.connect(ADDRESS))
@@ -124,7 +131,7 @@ async def _serving(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(server.serve, listener, ListenerSettings("PUBLIC", ADDRESS, advertised))
         nursery.start_soon(server.close_idle)
-        yield _Serving(network, listener, metrics, broker_configs, cluster)
+        yield _Serving(network, listener, metrics, broker_configs, cluster, server)
         nursery.cancel_scope.cancel()
 
 
@@ -138,6 +145,47 @@ async def test_clients_are_served_side_by_side() -> None:
         await trio.testing.wait_all_tasks_blocked()
         assert serving.metrics.open_connections == 4
         await _ask(clients[1])
+
+
+@asynccontextmanager
+async def _another_server(serving: _Serving) -> AsyncIterator[WireClient]:
+    """Another server of the cluster, which has introduced itself on the private port."""
+    client_side, server_side = connected_pair()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serving.server.serve_server, server_side, "PRIVATE", ANONYMOUS)
+        yield WireClient(client_side)
+        nursery.cancel_scope.cancel()
+
+
+async def test_other_servers_do_not_wait_for_the_memory_of_clients() -> None:
+    async with _serving({"queued.max.request.bytes": "1"}) as serving, _another_server(serving) as other:
+        client = await serving.client()
+        await client.send(LARGE.to_bytes(4, "big"))  # it now has all memory for requests
+        await trio.testing.wait_all_tasks_blocked()
+        body = other.encode(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest(key="group"))[4:]
+        request = (len(body) + LARGE).to_bytes(4, "big") + body + bytes(LARGE)
+        await other.send(request[:10])
+        await trio.testing.wait_all_tasks_blocked()
+        with trio.fail_after(10):
+            await other.send(request[10:])
+            assert (await other.response()).error_message == "PRIVATE"
+
+
+async def test_other_servers_do_not_lose_their_place_to_clients_that_do_not_read(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with _serving({"queued.max.request.bytes": "1"}) as serving, _another_server(serving) as other:
+        client = await serving.client()
+        request = FindCoordinatorRequest(key="group")
+        for each in (other, client):
+            await each.send(b"".join(each.encode(ApiKey.FIND_COORDINATOR, 3, request) for _ in range(UNREAD)))
+            await trio.testing.wait_all_tasks_blocked()
+        await trio.sleep(2 * SLOW_SECONDS)
+        await client.send(client.encode(ApiKey.FIND_COORDINATOR, 3, request))
+        await trio.testing.wait_all_tasks_blocked()
+        assert serving.server._responses.held_bytes and serving.server._responses_for_servers.held_bytes
+        for _ in range(UNREAD):
+            assert (await other.response()).error_message == "PRIVATE"
 
 
 async def test_connections_have_numbers_in_the_order_of_acceptance() -> None:
