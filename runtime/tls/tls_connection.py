@@ -123,22 +123,32 @@ class TlsConnection:
     # receiving
 
     def receive_into(self, buffer: memoryview) -> int | None:
-        room, received = len(buffer), 0
-        while received < room and not self._at_end:
-            if not self._has_leftovers and (received or not self._take_arrived()):
-                break
-            try:
-                # With a buffer, `read` returns a number; its type says otherwise.
-                count: int = self._tls.read(room - received, buffer[received:])  # type: ignore[assignment]
-            except ssl.SSLWantReadError:
-                continue
-            except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
-                count = 0
-            self._at_end = count == 0  # The peer has said goodbye, or is gone.
-            received += count
+        received = 0
+        while not received and not self._at_end and (self._has_leftovers or self._take_arrived()):
+            received = self._decrypt_into(buffer)
         if self._departing.pending:
             self._answer_peer()
         return received or (0 if self._at_end else None)
+
+    def _decrypt_into(self, buffer: memoryview) -> int:
+        """Decrypts the records of TLS that have arrived, as far as there is room. Returns the number of bytes.
+
+        They may be many small ones: librdkafka encrypts the header and the value of each Kafka record by themselves.
+        """
+        read, arrived, room, received = self._tls.read, self._arrived, len(buffer), 0
+        try:
+            while True:
+                # With a buffer, `read` returns a number; its type says otherwise.
+                count: int = read(room - received, buffer[received:])  # type: ignore[assignment]
+                received += count
+                if received == room or not count or not (arrived.pending or self._tls.pending()):
+                    break
+        except ssl.SSLWantReadError:
+            return received  # only a part of the next record has arrived
+        except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+            count = 0
+        self._at_end = count == 0  # The peer has said goodbye, or is gone.
+        return received
 
     async def wait_readable(self) -> None:
         if self._has_leftovers:
