@@ -53,6 +53,7 @@ CHAINS = (
     ("tls", ("logins",)),
     ("scram-tls", ("logins",)),
 )
+CASES = dict.fromkeys(case for _, chain in CHAINS for case in chain)
 RULED_CHAINS = (("pipelined",), ("produce-single",), ("produce-small", "consume-1"))
 OPEN_CLIENT, RULED, SUPER, LIMITED = "without", "with-rules", "super-user", "with-quota"
 
@@ -68,9 +69,8 @@ def main() -> None:
         chains = [each for each in CHAINS if not options.only or is_chosen(options.only, *each)]
         if chains:
             compare_systems(home, certificates, figures, chains, options.rounds)
-        ruled = [each for each in RULED_CHAINS if not options.only or is_chosen(options.only, "rules", each)]
-        if ruled:
-            compare_rules(home, certificates, figures[OURS], ruled, options.rounds)
+        if not options.only or "rules" in options.only:
+            compare_rules(home, certificates, figures[OURS], options.rounds)
     finally:
         shutil.rmtree(home)
     print("\n".join(table(figures, options.rounds, SECURITY_ROWS)))
@@ -79,7 +79,7 @@ def main() -> None:
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3, help="how often each broker does each piece of work")
-    parser.add_argument("--only", nargs="*", metavar="WORD", help="some of: rules " + " ".join([*WAYS, "logins"]))
+    parser.add_argument("--only", nargs="*", metavar="WORD", help=f"some of: rules {' '.join(WAYS)} {' '.join(CASES)}")
     parser.add_argument("--directory", metavar="DIR", help="where the brokers keep their data (default: temporary)")
     return parser.parse_args()
 
@@ -123,7 +123,7 @@ def compare_systems(
             print(f"# {time.strftime('%H:%M:%S')} {way}: {', '.join(chain)}", file=sys.stderr)
 
 
-def compare_rules(home: Path, certificates: Path, figures: Figures, chains: list[tuple[str, ...]], rounds: int) -> None:
+def compare_rules(home: Path, certificates: Path, figures: Figures, rounds: int) -> None:
     """Measures clients that log in alike, on brokers with and without access rules and quotas."""
     plain, ruled, limited = (
         SecuredTailrace(home / name, certificates, settings)
@@ -140,7 +140,7 @@ def compare_rules(home: Path, certificates: Path, figures: Figures, chains: list
         )
         for server, access in clients:
             work(server, access, ["pipelined"], defaultdict(list))
-        for chain in chains:
+        for chain in RULED_CHAINS:
             for number in range(rounds):
                 for server, access in clients[:: 1 if number % 2 else -1]:
                     work(server, access, list(chain), figures)

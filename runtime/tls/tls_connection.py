@@ -124,7 +124,7 @@ class TlsConnection:
 
     def receive_into(self, buffer: memoryview) -> int | None:
         received = 0
-        while not received and not self._at_end and (self._has_leftovers or self._take_arrived()):
+        while buffer and not received and not self._at_end and (self._has_leftovers or self._take_arrived()):
             received = self._decrypt_into(buffer)
         if self._departing.pending:
             self._answer_peer()

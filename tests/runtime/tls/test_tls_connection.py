@@ -183,6 +183,31 @@ async def test_a_reader_that_pauses_finds_the_rest_later() -> None:
         assert got == [b"abc", b"def"]
 
 
+@pytest.mark.parametrize("room", [1, 7, 64, 4096])
+@pytest.mark.parametrize("cut", [0, 1, 40])
+async def test_small_records_are_received_together_as_far_as_there_is_room(room: int, cut: int) -> None:
+    """The last record may have arrived only in part, and is received later."""
+    async with _pair() as (client, server):
+        sent = [bytes([number]) * (number % 5 + 1) for number in range(50)]
+        for data in sent:
+            client._tls.write(data)
+        encrypted = client._departing.read()
+        client._connection.send((encrypted[: len(encrypted) - cut],))
+        buffer, got = memoryview(bytearray(room)), b""
+        assert server.receive_into(buffer[:0]) is None, "no room"
+        while (count := server.receive_into(buffer)) is not None:
+            assert count > 0
+            got += buffer[:count]
+            if room == 4096:
+                assert count == len(b"".join(sent[: 50 - bool(cut) - (cut > 30)])), "in one call"
+        client._connection.send((encrypted[len(encrypted) - cut :],))
+        while len(got) < len(b"".join(sent)):
+            await server.wait_readable()
+            count = server.receive_into(buffer)
+            got += buffer[: count or 0]
+        assert got == b"".join(sent)
+
+
 async def test_a_file_is_encrypted_and_sent() -> None:
     files = SimulatedFiles()
     data = random.Random(1).randbytes(3 * PIECE_BYTES)
