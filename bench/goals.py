@@ -303,6 +303,6 @@ SECURITY_ROWS = (
     Row("no authorizer: 150 B requests pipelined", "pipelined without", "requests_per_second", "req/s", goal=Of.OURS),
     *_beside("super-user", "super user", 0.9),
     *_beside("with-rules", "user with rules", 0.9),
-    *_beside("with-quota", "user with quotas", 0.5),
+    *_beside("with-quota", "user with quotas", 0.9),
 )
 """The rows of `make bench-security`."""
