@@ -2,7 +2,8 @@
 
 A step that waits for nothing is answered at once; those of a successful SCRAM login are. Other steps are rare work: the
 connection handles nothing else until each is answered. So a failed login can be answered late without a cost for other
-clients.
+clients. The handshake of a repeated login is rare work as well: after it, the connection looks again at what the client
+may send.
 """
 
 from collections.abc import Awaitable
@@ -71,17 +72,23 @@ class Login:
         return None
 
     def shake(self, context: RequestContext, request: SaslHandshakeRequest) -> Reply:
-        """Answers SaslHandshake."""
+        """Answers SaslHandshake.
+
+        It is rare work if the client logs in again: that ends the turn, in which the client might send any request.
+        """
         if not self._session.takes_token:
             self._mechanism = request.mechanism
         answer = self._session.shake(context.api_version, request.mechanism, trio.current_time())
         response = SaslHandshakeResponse(answer.code, list(answer.mechanisms))
-        return response if answer.refusal is None else self._shake_later(context, answer.refusal, response)
+        if answer.refusal is None and not self._session.has_logged_in:
+            return response
+        return self._shake_later(context, answer.refusal, response)
 
     async def _shake_later(
-        self, context: RequestContext, refusal: Refused, response: SaslHandshakeResponse
+        self, context: RequestContext, refusal: Refused | None, response: SaslHandshakeResponse
     ) -> SaslHandshakeResponse:
-        await self._refuse(context, refusal)
+        if refusal is not None:
+            await self._refuse(context, refusal)
         return response
 
     def authenticate(self, context: RequestContext, request: SaslAuthenticateRequest) -> Reply:

@@ -14,6 +14,7 @@ from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.api_versions import ApiVersionsRequest
 from tailrace.protocol.messages.metadata import MetadataRequest
 from tailrace.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from tailrace.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tailrace.security.identity.principal import ANONYMOUS
 from tailrace.security.records.user_record import UserRecord
 from tailrace.security.sasl.client_exchange import ClientExchange
@@ -259,8 +260,6 @@ async def test_a_request_before_the_login_has_a_limit_of_its_own(autojump_clock:
 async def test_requests_that_come_together_are_handled_in_their_order(autojump_clock: MockClock) -> None:
     async with SaslServer().connected() as client:
         wire = client.wire
-        from tailrace.protocol.messages.sasl_handshake import SaslHandshakeRequest
-
         await wire.send(
             wire.encode(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())
             + wire.encode(ApiKey.SASL_HANDSHAKE, 1, SaslHandshakeRequest("PLAIN"))
@@ -409,6 +408,24 @@ async def test_a_login_cannot_be_repeated_within_a_second(autojump_clock: MockCl
         assert (await client.metadata()).cluster_id is not None
         await trio.sleep(0.6)
         assert (await client.log_in(plain(), "PLAIN")).error_code == 0
+
+
+async def test_requests_that_come_together_with_a_repeated_login_are_no_exception(autojump_clock: MockClock) -> None:
+    async with SaslServer().connected() as client:
+        await client.log_in(plain(), "PLAIN")
+        await client.metadata()
+        await trio.sleep(2)
+        wire = client.wire
+        shake = wire.encode(ApiKey.SASL_HANDSHAKE, 1, SaslHandshakeRequest("PLAIN"))
+        prove = wire.encode(ApiKey.SASL_AUTHENTICATE, 2, SaslAuthenticateRequest(plain().first()))
+        await wire.send(shake + prove + wire.encode(ApiKey.METADATA, 12, MetadataRequest([])))
+        assert [(await wire.response()).error_code for _ in range(2)] == [0, 0]
+        assert (await wire.response()).cluster_id is not None
+        await trio.sleep(2)
+        shake = wire.encode(ApiKey.SASL_HANDSHAKE, 1, SaslHandshakeRequest("PLAIN"))
+        await wire.send(shake + wire.encode(ApiKey.METADATA, 12, MetadataRequest([])))
+        assert (await wire.response()).error_code == 0
+        assert await client.is_closed()
 
 
 async def test_other_requests_during_a_repeated_login_are_refused(autojump_clock: MockClock) -> None:
