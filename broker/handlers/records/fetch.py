@@ -20,8 +20,8 @@
 - A client with quotas gets at most as many bytes as its window allows. If it has used up a quota, the response has no
   records, and says how long to wait.
 
-A fetch that finds less than min_bytes waits, at most max_wait_ms (a long poll), if `fetch_room` has room for it. These
-places take part:
+A fetch that finds less than min_bytes waits, at most max_wait_ms (a long poll). If `fetch_room` has no room for it, its
+connection waits a moment instead. For all others, these places take part:
 
 - `Fetch.wait` enters the fetch into `Replica.waiting_fetches` of each of its partitions, and into the SPU's
   `Deadlines`.
@@ -83,6 +83,8 @@ FEW_PARTITIONS = 16
 PAUSE_SECONDS = 50e-6
 """How long that pause is for each partition of the fetch. One produce request may append to a thousand partitions, and
 each of them wakes the fetch by itself."""
+NO_ROOM_SECONDS = 0.1
+"""How long a fetch waits at most that may not wait for records. Without it, its client would ask again and again."""
 
 
 def handle(
@@ -95,8 +97,10 @@ def handle(
     reading = fetch.read()
     if reading.shelved:
         return fetch.read_through(reading)
-    if fetch.is_enough(reading) or request.max_wait_ms <= 0 or not fetch.finds_room():
+    if fetch.is_enough(reading) or request.max_wait_ms <= 0:
         return fetch.response(reading)
+    if not fetch.finds_room():
+        return fetch.read_again(min(request.max_wait_ms / 1000, NO_ROOM_SECONDS))
     fetch.wait(trio.current_time() + request.max_wait_ms / 1000)
     return None
 
@@ -462,6 +466,12 @@ class Fetch:
         """Whether it may wait, for which it then has room until it stops waiting."""
         self._places = self._host.fetch_room.take(self._context.client.connection, len(self._partitions))
         return self._places > 0
+
+    async def read_again(self, seconds: float) -> FetchResponse:
+        """Makes the response after a moment in which the connection handles nothing else, so that it has no more than
+        one such fetch."""
+        await trio.sleep(seconds)
+        return self.response(self.read())
 
     def wait(self, deadline: float) -> None:
         for wanted in self._partitions:

@@ -1,8 +1,8 @@
 """Bounds the memory of waiting fetches: how many partitions they wait for, over all clients.
 
 A client can have a thousand fetches of ten thousand partitions each that wait for records for days. A fetch for which
-there is no room does not wait: the client gets an empty response at once, and asks again. Half of the room is kept for
-clients that need little of it, so that they still wait while others ask for too much.
+there is no room does not wait for records: the client gets what there is after a moment, and asks again. Half of the
+room is kept for clients that need little of it, so that they still wait while others ask for too much.
 """
 
 PLACE_BYTES = 512

@@ -11,7 +11,7 @@ from simulation.client import WireClient
 from spus import RunningSpu, batch, led_elsewhere, newest, running_spu
 from transacting import write_data, write_marker
 
-from tailrace.broker.handlers.records.fetch import READ_COMMITTED, Fetch, Reading
+from tailrace.broker.handlers.records.fetch import NO_ROOM_SECONDS, READ_COMMITTED, Fetch, Reading
 from tailrace.broker.handlers.records.fetch_room import FETCH_PLACES, PLACE_BYTES
 from tailrace.broker.handlers.records.fetch_sessions import FetchedPartition
 from tailrace.cluster.configs.broker_config_table import LEADER_SELECTOR
@@ -303,7 +303,7 @@ async def test_a_client_that_disconnects_leaves_no_waiting_fetch_behind(autojump
         assert not replica.waiting_fetches
 
 
-async def test_a_fetch_for_which_there_is_no_room_does_not_wait(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_fetch_for_which_there_is_no_room_waits_only_a_moment(autojump_clock: trio.testing.MockClock) -> None:
     async with running_spu(broker={"queued.max.request.bytes": str(1000 * PLACE_BYTES)}) as running:
         greedy, modest = await running.client(), await running.client()
         await running.create("t", 200)
@@ -312,10 +312,16 @@ async def test_a_fetch_for_which_there_is_no_room_does_not_wait(autojump_clock: 
         await trio.testing.wait_all_tasks_blocked()
         room = running.spu.fetch_room
         assert room.taken == 2 * (200 + FETCH_PLACES)
-        started = trio.current_time()
-        assert offsets(await ask(modest, many)) == []
-        assert trio.current_time() == started
-        await produce(modest, batch(b"a"))
+        for wait_ms, seconds in ((600_000, NO_ROOM_SECONDS), (20, 0.02)):
+            started = trio.current_time()
+            await modest.send(modest.encode(ApiKey.FETCH, BY_NAME, replace(many, max_wait_ms=wait_ms)))
+            await trio.testing.wait_all_tasks_blocked()
+            assert room.taken == 2 * (200 + FETCH_PLACES), "it waits for no records"
+            assert offsets(await modest.response()) == []
+            assert trio.current_time() == pytest.approx(started + seconds)
+        await modest.send(modest.encode(ApiKey.FETCH, BY_NAME, many))
+        await produce(await running.client(), batch(b"a"))
+        assert offsets(await modest.response()) == [0], "it reads once more"
         for _ in range(2):
             assert offsets(await greedy.response()) == [0]
         assert room.taken == 0
