@@ -21,6 +21,10 @@ from .etcd_messages import Json
 
 CONNECT_SECONDS_MAX = 2.0
 CALL_SECONDS_MAX = 5.0
+LOGIN_SECONDS_MAX = CONNECT_SECONDS_MAX + 1
+"""How long one login may take. All calls wait for it, also those that keep the SC the leader, so that it is shorter."""
+_CALL_PART = 0.25
+"""The part of its time that a call keeps for itself while it waits for a login."""
 RESPONSE_BYTES_MAX = 256 * 1024 * 1024  # More than a page of the largest values.
 IDLE_CONNECTIONS_MAX = 4
 OK = 200
@@ -95,14 +99,27 @@ class EtcdGateway:
         self._login.forget(token)
 
     async def _token(self, deadline: float, seconds_max: float) -> str:
-        """Returns the token for a call, and logs in before if there is none. Calls that need one wait for one login."""
-        if self._login.is_needed:
-            async with self._logging_in:
-                if self._login.is_needed:
-                    request = self._login.request()
-                    response = await self._call(_AUTHENTICATE, request, deadline, seconds_max, "")
-                    self._login.take(str(response.get("token", "")))
-        return self._login.token
+        """Returns the token for a call, and logs in before if there is none. Calls that need one wait for one login.
+
+        The wait ends early enough that the endpoint has time to respond. It is no reason to fail over, because the
+        call has asked no endpoint.
+        """
+        if not self._login.is_needed:
+            return self._login.token
+        try:
+            with trio.fail_at(deadline - _CALL_PART * seconds_max):
+                await self._logging_in.acquire()
+        except trio.TooSlowError:
+            raise StoreUnavailable("another call has not finished the login to etcd in time") from None
+        try:
+            if self._login.is_needed:
+                seconds = min(LOGIN_SECONDS_MAX, deadline - trio.current_time())
+                request, until = self._login.request(), trio.current_time() + seconds
+                response = await self._call(_AUTHENTICATE, request, until, seconds, "")
+                self._login.take(str(response.get("token", "")))
+            return self._login.token
+        finally:
+            self._logging_in.release()
 
     async def _call(self, path: str, request: Json, deadline: float, seconds_max: float, token: str) -> Any:
         connection: HttpConnection | None = None

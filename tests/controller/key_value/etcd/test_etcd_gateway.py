@@ -9,7 +9,7 @@ from scripted_http import STREAM_HEAD, Exchange, Script, answer, chunk, serve
 from simulation.network import MemoryNetwork
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from tailrace.controller.key_value.etcd.etcd_gateway import NOT_FOUND, EtcdError, EtcdGateway
+from tailrace.controller.key_value.etcd.etcd_gateway import LOGIN_SECONDS_MAX, NOT_FOUND, EtcdError, EtcdGateway
 from tailrace.controller.key_value.etcd.etcd_login import EtcdLogin
 from tailrace.controller.key_value.interface import StoreUnavailable
 from tailrace.runtime.network import Address, Connection
@@ -315,4 +315,54 @@ async def test_a_token_that_never_helps_is_an_error(network: MemoryNetwork, nurs
     with pytest.raises(EtcdError, match="invalid auth token"):
         await gateway.call("/", {})
     assert len(etcd.tokens) == 2
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_call_does_not_wait_longer_than_it_may_for_the_login_of_another(
+    network: MemoryNetwork, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """As when a lease has to be renewed while a member hangs."""
+    etcd = _Closed()
+    await nursery.start(serve, network, ONE, hang)
+    await nursery.start(serve, network, TWO, etcd.script)
+    gateway = EtcdGateway(network, [ONE, TWO], login=EtcdLogin("sc", Secret("opensesame")))
+
+    async def log_in() -> None:
+        with pytest.raises(StoreUnavailable, match="etcd at one:2379: has not responded in 3 s"):
+            await gateway.call("/", {})
+        assert trio.current_time() == LOGIN_SECONDS_MAX
+
+    async with trio.open_nursery() as calls:
+        calls.start_soon(log_in)
+        await wait_all_tasks_blocked()
+        for _ in range(3):
+            with pytest.raises(StoreUnavailable, match="another call has not finished the login"):
+                await gateway.call("/renew", {}, 0.75)
+        assert trio.current_time() <= 3 * 0.75
+        await gateway.call("/patient", {})
+    assert trio.current_time() == LOGIN_SECONDS_MAX
+    await gateway.call("/renew", {}, 0.75)
+    assert (etcd.calls, len(etcd.tokens)) == (["/patient", "/renew"], 1)
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_login_that_takes_all_the_time_of_a_call_blames_no_endpoint(
+    network: MemoryNetwork, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    etcd = _Closed()
+
+    async def slow(exchange: Exchange) -> None:
+        if exchange.path == "/v3/auth/authenticate":
+            await trio.sleep(0.7)
+        await etcd.script(exchange)
+
+    await nursery.start(serve, network, ONE, slow)
+    gateway = EtcdGateway(network, [ONE, TWO], login=EtcdLogin("sc", Secret("opensesame")))
+    async with trio.open_nursery() as calls:
+        calls.start_soon(gateway.call, "/first", {})
+        await wait_all_tasks_blocked()
+        with pytest.raises(StoreUnavailable, match="another call has not finished the login"):
+            await gateway.call("/renew", {}, 0.75)
+    assert etcd.calls == ["/first"]
+    await gateway.call("/renew", {}, 0.75)
     nursery.cancel_scope.cancel()
