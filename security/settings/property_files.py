@@ -5,18 +5,25 @@ import re
 from tailrace.runtime.files import Files
 from tailrace.runtime.settings import SettingsError
 
+_LINE_END = re.compile(r"(?<!\\)\n")
+"""The end of a line that does not go on in the next one."""
+
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Parses `name=value` lines. A line that ends with a backslash goes on in the next one; # begins a comment."""
+    """Parses `name=value` lines. A line that ends with a backslash goes on in the next one; # begins a comment.
+
+    An error names the number of the line only, because the line may contain a password. Raises SettingsError.
+    """
     found: dict[str, str] = {}
-    for line in re.sub(r"\\\r?\n[ \t]*", "", text).splitlines():
-        line = line.strip()
-        if not line or line[0] in "#!":
-            continue
-        name, equals, value = line.partition("=")
-        if not equals:
-            raise SettingsError(f"the line {name.split()[0][:50]!r}… is not NAME=VALUE")
-        found[name.strip()] = value.strip()
+    number = 1
+    for lines in _LINE_END.split(re.sub(r"\r\n?", "\n", text)):
+        line = re.sub(r"\\\n[ \t]*", "", lines).strip()
+        if line and line[0] not in "#!":
+            name, equals, value = line.partition("=")
+            if not equals:
+                raise SettingsError(f"line {number} is not NAME=VALUE")
+            found[name.strip()] = value.strip()
+        number += 1 + lines.count("\n")
     return found
 
 

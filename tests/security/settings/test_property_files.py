@@ -10,8 +10,15 @@ from tailrace.security.settings.property_files import parse_properties, read_pem
 def test_properties_have_comments_and_lines_that_go_on() -> None:
     text = "# comment\n! comment\n\n a = 1 \nb=x \\\n   y=z\nc=\n"
     assert parse_properties(text) == {"a": "1", "b": "x y=z", "c": ""}
-    with pytest.raises(SettingsError):
-        parse_properties("nonsense")
+    assert parse_properties("a=1\r\nb=x \\\r\n  y\r\rc=y\x85z") == {"a": "1", "b": "x y", "c": "y\x85z"}
+
+
+@pytest.mark.parametrize("line", ["password:opensesame", "opensesame", "password opensesame\\\n opensesame"])
+def test_a_line_that_is_none_is_named_by_its_number_because_it_may_have_a_password(line: str) -> None:
+    for end in ("\n", "\r\n"):
+        text = f"# comment{end}a=1 \\{end}  2{end}{end}" + line.replace("\n", end) + f"{end}b=2{end}"
+        with pytest.raises(SettingsError, match=r"^line 5 is not NAME=VALUE$"):
+            parse_properties(text)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
