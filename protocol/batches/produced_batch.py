@@ -286,6 +286,6 @@ def _check_count(count: int, rules: ProduceRules) -> None:
         raise _invalid(f"the batch cannot have {count} records")
     if count > rules.records_max:
         raise KafkaError(
-            ErrorCode.MESSAGE_TOO_LARGE,  # Java's producers divide the batch then, and send it again
+            ErrorCode.MESSAGE_TOO_LARGE,  # Java's producers divide it, see docs/produce_validation.md
             f"the batch has {count} records; at most {rules.records_max} are allowed: see max.message.bytes",
         )
