@@ -166,10 +166,12 @@ class CopyFinder:
         self, copies: Mapping[ReplicaKey, Sequence[FoundCopy]], expected: Expected, spus: Mapping[str, int]
     ) -> Iterator[LostCopy]:
         usual = _usual_counts(copies) if expected.count is None and expected.spus is None else {}
+        numbers = {number: data for data, number in spus.items()}
         for key, wanted_spus in (expected.spus or {}).items():
             topic = expected.topics.get(key[0], str(key[0]))
             for spu in wanted_spus if key not in copies and self._is_wanted(topic) else ():
-                yield LostCopy(topic, *key, None, f"SPU {spu} should have a replica, and none was found")
+                if not self._has_nothing(numbers.get(spu, ""), key):
+                    yield LostCopy(topic, *key, None, f"SPU {spu} should have a replica, and none was found")
         for key, found in copies.items():
             first = found[0]
             lost: dict[str, str] = {}
@@ -178,7 +180,7 @@ class CopyFinder:
                     lost[data] = "its SPU saved a high watermark for it, and its directory is gone"
             unknown: list[str] = []
             for spu in (expected.spus or {}).get(key, ()):
-                data = next((data for data, number in spus.items() if number == spu), "")
+                data = numbers.get(spu, "")
                 if not data:
                     unknown.append(f"SPU {spu} should have a replica, and its data directory was not given")
                 elif key not in self._in_use[data]:
@@ -195,6 +197,11 @@ class CopyFinder:
 
     def _saved_if_any(self, data: str) -> Mapping[ReplicaKey, SavedHighWatermark]:
         return self._saved(data) if self._files.exists(high_watermarks_path(data)) else {}
+
+    def _has_nothing(self, data: str, key: ReplicaKey) -> bool:
+        """Returns whether an SPU knows of no committed record. Such a replica has no files before its first record."""
+        saved = self._saved_if_any(data).get(key) if data else None
+        return saved is not None and saved.value == 0
 
     def _was_removed(self, data: str, key: ReplicaKey) -> bool:
         return key in load_removed_replicas(self._files, data)

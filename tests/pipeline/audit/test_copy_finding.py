@@ -7,8 +7,14 @@ from segment_logs import TOPIC_ID, fill
 
 from tailrace.pipeline.audit.copy_finding import CopyFinder, Expected, Found, LostCopy
 from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.protocol.ids import NO_EPOCH
 from tailrace.runtime.files import RealFiles
-from tailrace.storage.directory.checkpoints import save_removed_replicas
+from tailrace.storage.directory.checkpoints import (
+    SavedHighWatermark,
+    load_high_watermarks,
+    save_high_watermarks,
+    save_removed_replicas,
+)
 from tailrace.storage.directory.layout import parked_path
 
 NOTHING = Expected()
@@ -71,6 +77,16 @@ async def test_the_caller_may_know_the_spus_of_the_replicas(tmp_path: Path) -> N
         ("events", None, "SPU 5 should have a replica, and its data directory was not given"),
     ]
     assert not _find(tmp_path, expected=Expected(spus={(TOPIC_ID, 0): (1, 2, 3)})).lost
+
+
+async def test_a_replica_without_a_committed_record_has_no_files_and_is_not_lost(tmp_path: Path) -> None:
+    await ThreeSpus(tmp_path).write()
+    data, unused, used = str(tmp_path / "spu-3"), (UUID(int=7), 0), (UUID(int=7), 1)
+    saved = load_high_watermarks(RealFiles(), data)
+    saved |= {unused: SavedHighWatermark(0, NO_EPOCH), used: SavedHighWatermark(1, NO_EPOCH)}
+    await save_high_watermarks(RealFiles(), data, saved)
+    expected = Expected(spus={unused: (3,), used: (3,)}, topics={UUID(int=7): "orders"})
+    assert [each.partition for each in _find(tmp_path, expected=expected).lost] == [1]
 
 
 async def test_a_partition_with_fewer_replicas_than_most_of_its_topic_has_lost_one(tmp_path: Path) -> None:
