@@ -44,14 +44,14 @@ first-day:
 	PYTHONPATH=compat_tests $(PYTHON) -m first_day
 
 test: check first-day
-	PYTHONPATH=compat_tests $(BIN)/python -m etcd_server
+	PYTHONPATH=compat_tests $(BIN)/python -P -m etcd_server
 	$(BIN)/pytest -m etcd
-	PYTHONPATH=compat_tests:src $(BIN)/python -m kubernetes_server
+	PYTHONPATH=compat_tests:src $(BIN)/python -P -m kubernetes_server
 	$(BIN)/pytest -m kubernetes
 	$(BIN)/pytest -m slow -n 2 --dist worksteal --timeout 900
-	PYTHONPATH=compat_tests $(BIN)/python -m peer.jars
-	PYTHONPATH=compat_tests $(BIN)/python -m kafka_python.own_suite
-	PYTHONPATH=compat_tests $(BIN)/python -m other_languages.programs
+	PYTHONPATH=compat_tests $(BIN)/python -P -m peer.jars
+	PYTHONPATH=compat_tests $(BIN)/python -P -m kafka_python.own_suite
+	PYTHONPATH=compat_tests $(BIN)/python -P -m other_languages.programs
 	$(BIN)/pytest compat_tests --ignore compat_tests/spark -n 2 --timeout 120
 	$(BIN)/pytest compat_tests/spark -n 2 --dist loadfile
 

@@ -1,7 +1,7 @@
 """Downloads kafka-python's own integration tests with pip, and runs them against our broker.
 
 They are part of the source distribution of the installed version. They are not ours to publish, so they stay in the
-user's cache directory. `python -m kafka_python.own_suite` downloads them and prints their location.
+user's cache directory. `python -P -m kafka_python.own_suite` downloads them and prints their location.
 """
 
 import fcntl
