@@ -15,9 +15,8 @@ from .scram_exchange import decode_name
 
 MECHANISM = "OAUTHBEARER"
 _ACKNOWLEDGEMENT = b"\x01"
-_NAME = r"(?:[^=,\0]|=2C|=3D)+"
-_VALUE = r"[\x21-\x7E \t\r\n]+"
-_MESSAGE = re.compile(rf"n,(?:a=(?P<authorization>{_NAME}))?,\x01(?P<pairs>(?:[A-Za-z]+={_VALUE}\x01)*)\x01")
+# It repeats only single characters, because strangers send it, and a repeated group needs much memory each time.
+_MESSAGE = re.compile(r"n,(?:a=(?P<authorization>[^,\0]+))?,\x01(?P<pairs>[\x01\x21-\x7E \t\r\n]*)\x01")
 _AUTH = re.compile(r"(?P<scheme>\w+) +(?P<token>[-_~+/.A-Za-z0-9]+=*)")
 _TOKEN = re.compile(rb"\x01auth=\w+ +([-_~+/.A-Za-z0-9]+=*)")
 _MALFORMED = "Invalid OAUTHBEARER client first message"
@@ -55,14 +54,15 @@ class BearerExchange:
             message = _MESSAGE.fullmatch(data.decode())
         except UnicodeDecodeError:
             message = None
-        if message is None:
+        authorization = None if message is None else decode_name(message["authorization"] or "")
+        pairs = None if message is None else _pairs(message["pairs"])
+        if authorization is None or pairs is None:
             return Refused("the message is malformed", _MALFORMED)
-        pairs = [pair.split("=", 1) for pair in message["pairs"].split("\x01") if pair]
         auths = [value for name, value in pairs if name == "auth"]
         auth = _AUTH.fullmatch(auths[0]) if len(auths) == 1 else None
         if auth is None or auth["scheme"].lower() != "bearer":
             return Refused("the message has no bearer token", f"{_MALFORMED}: invalid 'auth' format")
-        return self._check(auth["token"], decode_name(message["authorization"] or ""))
+        return self._check(auth["token"], authorization)
 
     def _check(self, token: str, authorization: str) -> Step:
         try:
@@ -86,3 +86,11 @@ class BearerExchange:
         encoded = msgspec.json.encode(answer)
         self._refusal = Refused(str(error), encoded.decode())
         return Challenge(encoded)
+
+
+def _pairs(text: str) -> list[tuple[str, str]] | None:
+    """Returns the names and values of the pairs, which each end with the separator; None if one is malformed."""
+    *pairs, rest = text.split("\x01")
+    found = [(name, value) for name, _, value in (each.partition("=") for each in pairs)]
+    is_well_formed = not rest and all(name.isascii() and name.isalpha() and value for name, value in found)
+    return found if is_well_formed else None

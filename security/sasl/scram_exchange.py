@@ -20,15 +20,17 @@ from .scram_keys import ITERATIONS_MIN, keyed_hash, proves
 
 TOKEN_EXTENSION = "tokenauth"
 """The extension with which a client says that its name is the id of a delegation token."""
-_NAME = r"(?:[^=,\0]|=2C|=3D)+"
+# A pattern that repeats a group needs hundreds of bytes of memory for each repetition, and strangers send these
+# messages. So each pattern repeats only single characters, and the rest is checked apart from it.
+_NAME = r"[^,\0]+"
 _NONCE = r"[\x21-\x2B\x2D-\x7E]+"
-_EXTENSIONS = r"(?:,[A-Za-z]+=[^,\0]+)*"
+_EXTENSIONS = r"(?:,[^\0]*)?"
 _FIRST = re.compile(
     rf"(?P<header>(?P<binding>[ny]|p=[A-Za-z0-9.-]+),(?:a=(?P<authorization>{_NAME}))?,)"
     rf"(?P<bare>(?P<mandatory>m=[^,\0]+,)?n=(?P<name>{_NAME}),r=(?P<nonce>{_NONCE})(?P<extensions>{_EXTENSIONS}))"
 )
 _FINAL = re.compile(
-    rf"(?P<unproven>c=(?P<binding>[A-Za-z0-9+/=]+),r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>[A-Za-z0-9+/=]+)"
+    rf"(?P<unproven>c=(?P<binding>[A-Za-z0-9+/=]+),r=(?P<nonce>{_NONCE})(?P<extensions>{_EXTENSIONS})),p=(?P<proof>[A-Za-z0-9+/=]+)"
 )
 
 
@@ -72,11 +74,13 @@ class ScramExchange:
             return Refused("the client requires channel binding, which this server does not offer")
         if first["mandatory"]:
             return Refused("the first message has a mandatory extension that this server does not know")
-        name = decode_name(first["name"])
-        authorization = decode_name(first["authorization"] or "")
+        name, authorization = decode_name(first["name"]), decode_name(first["authorization"] or "")
+        extensions = _extensions(first["extensions"])
+        if name is None or authorization is None or extensions is None:
+            return Refused("the first message is malformed")
         if authorization and authorization != name:
             return Refused("the client wants to act as another user", ANOTHER_AUTHORIZATION_ID, name)
-        is_token = _extensions(first["extensions"]).get(TOKEN_EXTENSION, "").lower() == "true"
+        is_token = extensions.get(TOKEN_EXTENSION, "").lower() == "true"
         login = self._find(name, is_token)
         if login.credential.iterations < ITERATIONS_MIN:
             return Refused(f"the credential has fewer than {ITERATIONS_MIN} iterations", name=name)
@@ -89,7 +93,7 @@ class ScramExchange:
     def _finish(self, text: str, challenged: "_Challenged") -> Step:
         name, login = challenged.name, challenged.login
         final = _FINAL.fullmatch(text)
-        if final is None:
+        if final is None or _extensions(final["extensions"]) is None:
             return Refused("the final message is malformed", name=name)
         # Both comparisons are exact: a longer nonce, or one with the right end only, is another exchange.
         if not hmac.compare_digest(final["nonce"].encode(), challenged.nonce.encode()):
@@ -119,8 +123,13 @@ class _Challenged(NamedTuple):
     challenge: str
 
 
-def decode_name(encoded: str) -> str:
-    """Returns a name of a message as it is: the protocol writes "," and "=" as "=2C" and "=3D"."""
+def decode_name(encoded: str) -> str | None:
+    """Returns a name of a message as it is; None if it is malformed.
+
+    The protocol writes "," and "=" as "=2C" and "=3D".
+    """
+    if encoded.count("=") != encoded.count("=2C") + encoded.count("=3D"):
+        return None
     return encoded.replace("=2C", ",").replace("=3D", "=")
 
 
@@ -129,8 +138,15 @@ def encode_name(name: str) -> str:
     return name.replace("=", "=3D").replace(",", "=2C")
 
 
-def _extensions(text: str) -> Mapping[str, str]:
-    return dict(each.split("=", 1) for each in text.split(",") if each)
+def _extensions(text: str) -> Mapping[str, str] | None:
+    """Returns the values of ",NAME=VALUE,NAME=VALUE"; None if that is malformed."""
+    found: dict[str, str] = {}
+    for each in text.split(",")[1:]:
+        name, _, value = each.partition("=")
+        if not (name.isascii() and name.isalpha() and value):
+            return None
+        found[name] = value
+    return found
 
 
 def _decoded(text: str) -> bytes | None:

@@ -1,3 +1,5 @@
+import tracemalloc
+
 import pytest
 from sasl_samples import ALICE
 
@@ -48,3 +50,16 @@ def test_a_second_token_after_a_refusal_is_not_tried() -> None:
 )  # fmt: skip
 def test_a_malformed_message_is_refused(sent: bytes) -> None:
     assert isinstance(BearerExchange(verify).step(sent), Refused)
+
+
+@pytest.mark.parametrize(
+    "data", [b"n,a=%b,\x01auth=Bearer good\x01\x01" % (b"=2C" * 10_000), b"n,,%b\x01" % (b"\x01a=b" * 10_000)]
+)
+def test_a_long_message_needs_little_memory(data: bytes) -> None:
+    exchange = BearerExchange(verify)
+    tracemalloc.start()
+    try:
+        exchange.step(data)
+        assert tracemalloc.get_traced_memory()[1] < 64 * len(data) + 10_000
+    finally:
+        tracemalloc.stop()

@@ -1,4 +1,5 @@
 import base64
+import tracemalloc
 
 import pytest
 from sasl_samples import ALICE, PASSWORD, SALT, find_alice
@@ -87,15 +88,25 @@ def test_unknown_extensions_are_ignored_and_mandatory_ones_are_refused() -> None
 @pytest.mark.parametrize(
     "first",
     [b"", b"\xff", b"n,,n=alice", b"n,,r=client", b"n,,n=,r=client", b"n,,n=al=ice,r=client", b"n,,n=alice,r=",
-     b"x,,n=alice,r=client",
-     b"n,,n=alice,r=cli ent", b"n,,n=al\0ice,r=client", b"n=alice,r=client"],
+     b"n,a=al=ice,n=alice,r=client", b"n,,n=alice,r=client,", b"n,,n=alice,r=client,1=2", b"n,,n=alice,r=client,a=",
+     b"n,,n=alice,r=client,a=1,,b=2", b"x,,n=alice,r=client", b"n,,n=alice,r=cli ent", b"n,,n=al\0ice,r=client",
+     b"n=alice,r=client"],
 )  # fmt: skip
 def test_a_malformed_first_message_is_refused(first: bytes) -> None:
     assert isinstance(exchange().step(first), Refused)
 
 
 @pytest.mark.parametrize(
-    "final", [b"", b"\xff", b"c=biws,r=clientserver", b"r=clientserver,p=AAAA", b"c=biws,r=clientserver,p=A", b"\x01"]
+    "final",
+    [
+        b"",
+        b"\xff",
+        b"c=biws,r=clientserver",
+        b"r=clientserver,p=AAAA",
+        b"c=biws,r=clientserver,p=A",
+        b"c=biws,r=clientserver,,p=AAAA",
+        b"\x01",
+    ],
 )
 def test_a_malformed_final_message_is_refused(final: bytes) -> None:
     server = exchange()
@@ -139,3 +150,16 @@ def test_a_delegation_token_acts_as_its_owner_until_it_expires() -> None:
     assert isinstance(done, Authenticated)
     assert (done.principal, done.expires_ms, done.is_token) == (ALICE, 7, True)
     assert asked == [("token-id", True)]
+
+
+@pytest.mark.parametrize("part", ["n", "=2C", ",a=b"])
+def test_a_long_message_needs_little_memory(part: str) -> None:
+    message = b"n,,n=alice%b,r=client" if part != ",a=b" else b"n,,n=alice,r=client%b"
+    data = message % (part * 10_000).encode()
+    server = exchange()
+    tracemalloc.start()
+    try:
+        server.step(data)
+        assert tracemalloc.get_traced_memory()[1] < 32 * len(data) + 10_000
+    finally:
+        tracemalloc.stop()
