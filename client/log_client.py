@@ -3,12 +3,14 @@
 The result for a refused partition is the refusal; the results for the others are not affected.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
+import trio
+
 from tailrace.protocol.codec.primitives import Buffer
-from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import DEBUGGING_REPLICA
 from tailrace.protocol.internal.describe_spu import DescribeSpuRequest
 from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
@@ -21,9 +23,18 @@ from tailrace.protocol.messages.produce import (
     TopicProduceData,
 )
 
-from .log_facts import FetchedBatch, LogEnds, Partition, by_topic, first_timestamp, whole_batches
-from .server_connection import ClosedError, RefusedError, UnreachableError, error_name, refusal, unless_refused
-from .spu_client import SPU, SpuClient
+from .log_facts import FetchedBatch, LogEnds, Page, Partition, by_topic, fetched_batches, first_timestamp, whole_batches
+from .server_connection import (
+    ClosedError,
+    RefusedError,
+    UnreachableError,
+    answer_of,
+    answered,
+    error_name,
+    refusal,
+    unless_refused,
+)
+from .spu_client import PATIENCE_SECONDS, PAUSE_SECONDS_MIN, SPU, SpuClient
 from .transaction_states import AbortedInResponse, EndsBehind
 
 EARLIEST = -2
@@ -194,6 +205,31 @@ class LogClient:
             }
 
         return await self._spus.ask_each(offsets, self.leaders, ask)
+
+    async def pages(self, bounds: Mapping[Partition, LogEnds]) -> AsyncGenerator[Page, None]:
+        """Reads the records between the bounds, one partition after the other. Raises RefusedError."""
+        for partition, log in sorted(bounds.items()):
+            offset, patient_until = log.start, trio.current_time() + PATIENCE_SECONDS
+            while offset < log.end:
+                (answer,) = (await self.fetch({partition: offset})).values()
+                if isinstance(answer, RefusedError) and answer.code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    offset = max(offset + 1, answered(await self.ends([partition]))[partition].start)
+                    continue
+                first = offset
+                try:
+                    for end, records in fetched_batches(answer_of(partition, answer).records):
+                        if end > offset:
+                            wanted = [each for each in records if offset <= each.offset < log.end]
+                            yield Page(partition, offset, min(end, log.end), wanted)
+                            offset = end
+                except KafkaError as error:
+                    raise RefusedError(f"{partition}: {error}", error.code) from error
+                if offset > first:
+                    patient_until = trio.current_time() + PATIENCE_SECONDS
+                elif trio.current_time() > patient_until:
+                    raise RefusedError(f"{partition}: the leader sends nothing from offset {offset} on")
+                else:
+                    await trio.sleep(PAUSE_SECONDS_MIN)
 
     async def append(
         self, batches: Mapping[Partition, Buffer], acks: int

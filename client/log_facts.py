@@ -1,6 +1,6 @@
 """Partitions, the bounds of their logs, and the records in fetched batches."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -69,6 +69,17 @@ def fetched_batches(data: bytes) -> Iterator[tuple[int, list[Record]]]:
     """
     for each in whole_batches(data):
         yield each.header.next_offset, each.records
+
+
+class Page(NamedTuple):
+    """Records that follow each other in one partition."""
+
+    partition: Partition
+    first: int
+    """The offset from which was read."""
+    end: int
+    """The offset after the last record."""
+    records: Sequence[Record]
 
 
 def first_timestamp(data: bytes, offset: int) -> int | None:

@@ -3,19 +3,16 @@
 import argparse
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
-import trio
-
 from tailrace.cli.options.client_config import client_config_option
 from tailrace.cli.options.sc_options import UsageError, no_options
 from tailrace.cli.options.server_choice import SC_DEFAULT
 from tailrace.cli.options.spu_options import no_such_partition, spu_command
 from tailrace.client.log_client import LogClient
-from tailrace.client.log_facts import Partition, fetched_batches
-from tailrace.client.server_connection import RefusedError, answer_of, answered
-from tailrace.client.spu_client import PATIENCE_SECONDS, PAUSE_SECONDS_MIN, SpuClient
+from tailrace.client.log_facts import Partition
+from tailrace.client.server_connection import answer_of, answered
+from tailrace.client.spu_client import SpuClient
 from tailrace.cluster.configs.audit_config_table import AUDIT_PARTITION
 from tailrace.protocol.batches.records import Record
-from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.runtime.settings_sources import BOOTSTRAP_VARIABLE, SC_VARIABLE
 
 Ask = Callable[[LogClient, argparse.Namespace], Awaitable[int]]
@@ -63,24 +60,6 @@ async def records_of(logs: LogClient, topic: str) -> AsyncGenerator[tuple[str, R
     if partition not in partitions:
         raise no_such_partition(topic, AUDIT_PARTITION)
     ends = answered(await logs.ends([partition]))[partition]
-    offset, patient_until = ends.start, trio.current_time() + PATIENCE_SECONDS
-    while offset < ends.end:
-        (answer,) = (await logs.fetch({partition: offset})).values()
-        if isinstance(answer, RefusedError) and answer.code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            offset = max(offset + 1, answered(await logs.ends([partition]))[partition].start)
-            continue
-        first = offset
-        try:
-            for end, records in fetched_batches(answer_of(partition, answer).records):
-                for record in records:
-                    if offset <= record.offset < ends.end:
-                        yield f"{partition} offset {record.offset}", record
-                offset = max(offset, end)
-        except KafkaError as error:
-            raise RefusedError(f"{partition}: {error}", error.code) from error
-        if offset > first:
-            patient_until = trio.current_time() + PATIENCE_SECONDS
-        elif trio.current_time() > patient_until:
-            raise RefusedError(f"{partition}: the leader sends nothing from offset {offset} on")
-        else:
-            await trio.sleep(PAUSE_SECONDS_MIN)
+    async for page in logs.pages({partition: ends}):
+        for record in page.records:
+            yield f"{partition} offset {record.offset}", record

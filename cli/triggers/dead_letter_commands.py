@@ -14,7 +14,7 @@ from tailrace.cli.output.progress import Progress
 from tailrace.cli.output.tables import fields, table
 from tailrace.client.group_client import GroupClient
 from tailrace.client.log_client import LogClient
-from tailrace.client.log_facts import LogEnds, Partition
+from tailrace.client.log_facts import LogEnds, Page, Partition
 from tailrace.client.record_producer import RecordProducer
 from tailrace.client.server_connection import RefusedError, UnreachableError, answered
 from tailrace.client.spu_client import SpuClient
@@ -25,7 +25,7 @@ from tailrace.runtime.process import Stop, run_stoppable
 from tailrace.runtime.wall_clock import SystemClock, WallClock
 from tailrace.trigger.dead_letters.replay_progress import ReplayProgress
 
-from .letter_reading import FoundLetter, Page, bounds_of, letter_partitions, letters, pages
+from .letter_reading import FoundLetter, bounds_of, letter_partitions, letters
 from .letter_replay import LetterReplay, ReplayCounts, replay_group, replay_progress, summary
 from .letter_selection import LetterSelection, add_conditions, place, selection_of, whole_error
 
@@ -257,7 +257,7 @@ def replaying(wall_clock: WallClock, chance: Chance) -> AskBrokers:
                 async with trio.open_nursery() as nursery:
                     if producer is not None:
                         await nursery.start(producer.run)
-                    await _replay_all(replay, pages(client, bounds), bar, stop)
+                    await _replay_all(replay, client.pages(bounds), bar, stop)
                     nursery.cancel_scope.cancel()
             except BaseExceptionGroup as group:
                 raise first_error(group) from None

@@ -1,16 +1,13 @@
 """Reads the dead letters of a topic, one partition after the other."""
 
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import NamedTuple
 
-import trio
-
 from tailrace.client.log_client import LogClient
-from tailrace.client.log_facts import LogEnds, Partition, fetched_batches
-from tailrace.client.server_connection import RefusedError, answer_of, answered
-from tailrace.client.spu_client import PATIENCE_SECONDS, PAUSE_SECONDS_MIN
+from tailrace.client.log_facts import LogEnds, Partition
+from tailrace.client.server_connection import RefusedError, answered
 from tailrace.protocol.batches.records import Record
-from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.error_codes import ErrorCode
 from tailrace.trigger.dead_letters.dead_letter import Letter, read_letter
 
 from .letter_selection import LetterSelection
@@ -32,17 +29,6 @@ class FoundLetter(NamedTuple):
     def whole_place(self) -> str:
         """The place with its topic, such as `orders.billing.dead/0/17`."""
         return f"{self.partition}/{self.record.offset}"
-
-
-class Page(NamedTuple):
-    """Records that follow each other in one partition."""
-
-    partition: Partition
-    first: int
-    """The offset from which was read."""
-    end: int
-    """The offset after the last record."""
-    records: Sequence[Record]
 
 
 async def letter_partitions(client: LogClient, topic: str) -> list[Partition]:
@@ -78,37 +64,11 @@ def _within(log: LogEnds, ranges: Iterable[range]) -> LogEnds:
     return LogEnds(max(log.start, min(each.start for each in known)), min(log.end, max(each.stop for each in known)))
 
 
-async def pages(client: LogClient, bounds: Mapping[Partition, LogEnds]) -> AsyncGenerator[Page, None]:
-    """Reads the records between the bounds. Raises RefusedError."""
-    for partition, log in sorted(bounds.items()):
-        offset, patient_until = log.start, trio.current_time() + PATIENCE_SECONDS
-        while offset < log.end:
-            (answer,) = (await client.fetch({partition: offset})).values()
-            if isinstance(answer, RefusedError) and answer.code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                offset = max(offset + 1, answered(await client.ends([partition]))[partition].start)
-                continue
-            first = offset
-            try:
-                for end, records in fetched_batches(answer_of(partition, answer).records):
-                    if end > offset:
-                        wanted = [each for each in records if offset <= each.offset < log.end]
-                        yield Page(partition, offset, min(end, log.end), wanted)
-                        offset = end
-            except KafkaError as error:
-                raise RefusedError(f"{partition}: {error}", error.code) from error
-            if offset > first:
-                patient_until = trio.current_time() + PATIENCE_SECONDS
-            elif trio.current_time() > patient_until:
-                raise RefusedError(f"{partition}: the leader sends nothing from offset {offset} on")
-            else:
-                await trio.sleep(PAUSE_SECONDS_MIN)
-
-
 async def letters(
     client: LogClient, bounds: Mapping[Partition, LogEnds], selection: LetterSelection
 ) -> AsyncGenerator[FoundLetter, None]:
     """Reads the selected letters between the bounds. Raises RefusedError."""
-    async for page in pages(client, bounds):
+    async for page in client.pages(bounds):
         for record in page.records:
             letter = read_letter(record)
             if letter is not None and selection.has(page.partition.number, record, letter):

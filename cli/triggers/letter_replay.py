@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from tailrace.cli.output.printing import counted
 from tailrace.client.group_client import GroupClient
 from tailrace.client.group_facts import Progress as Committed
-from tailrace.client.log_facts import LogEnds, Partition
+from tailrace.client.log_facts import LogEnds, Page, Partition
 from tailrace.client.outgoing_records import RecordRefusedError
 from tailrace.client.record_producer import RecordProducer
 from tailrace.client.server_connection import RefusedError, answer_of, answered
@@ -19,7 +19,7 @@ from tailrace.trigger.dead_letters.dead_letter import is_unreadable, read_letter
 from tailrace.trigger.dead_letters.replay_progress import ReplayProgress
 from tailrace.trigger.work import Output
 
-from .letter_reading import FoundLetter, Page
+from .letter_reading import FoundLetter
 from .letter_selection import LetterSelection
 
 PORTION_LETTERS = 500

@@ -137,7 +137,7 @@ def test_lines_wait_while_the_topic_takes_none(audited: Audited) -> None:
     audited.done("config", "set", "topic", "audit", "max.message.bytes=1")
     audited.done("topic", "create", "late")
     producer = Producer({"bootstrap.servers": audited.open_address, "acks": "all"})
-    producer.produce("late", b"nobody waits for the audit log")
+    producer.produce("late", b"no client waits for the audit log")
     assert producer.flush(30) == 0
     audited.done("config", "set", "topic", "audit", "max.message.bytes=1048588")
     audited.wait_for_event("--resource", "TOPIC:late", "--event", "change")

@@ -22,6 +22,22 @@ from tailrace.protocol.messages.produce import PartitionProduceResponse, Produce
 HERE, THERE = Partition("orders", 0), Partition("orders", 1)
 
 
+async def test_pages_are_read_between_the_bounds_also_if_records_were_deleted(autojump_clock: object) -> None:
+    async with grouped_spu() as spu:
+        await spu.running.create("orders", 2)
+        for _ in range(3):
+            await spu.produce("orders", 0, 4, timestamp=1_000)
+        spus = SpuClient(spu.network, [ADDRESS], BOOTSTRAP)
+        client = LogClient(spus)
+        found = [page async for page in client.pages({HERE: LogEnds(2, 9), THERE: LogEnds(0, 0)})]
+        assert [(page.first, page.end) for page in found] == [(2, 4), (4, 8), (8, 9)]
+        assert [record.offset for page in found for record in page.records] == list(range(2, 9))
+        await spu.delete_records("orders", 0, 5)
+        found = [page async for page in client.pages({HERE: LogEnds(0, 12)})]
+        assert [record.offset for page in found for record in page.records] == list(range(5, 12))
+        spus.close()
+
+
 async def test_where_logs_begin_and_end(autojump_clock: object) -> None:
     async with grouped_spu() as spu:
         await spu.running.create("orders", 2)

@@ -2,15 +2,13 @@ import pytest
 from grouped_spu import grouped_spu
 from spus import ADDRESS
 
-from tailrace.cli.triggers.letter_reading import bounds_of, letter_partitions, letters, pages
+from tailrace.cli.triggers.letter_reading import bounds_of, letter_partitions, letters
 from tailrace.cli.triggers.letter_selection import LetterSelection
 from tailrace.client.log_client import LogClient
-from tailrace.client.log_facts import LogEnds, Partition
 from tailrace.client.server_connection import RefusedError, answered
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 
 DEAD = "dead"
-HERE = Partition(DEAD, 0)
 
 
 async def test_records_are_read_between_the_bounds_also_if_some_were_deleted(autojump_clock: object) -> None:
@@ -24,15 +22,13 @@ async def test_records_are_read_between_the_bounds_also_if_some_were_deleted(aut
 
         async def offsets(selection: LetterSelection) -> list[int]:
             bounds = await bounds_of(client, logs, selection)
-            return [record.offset async for page in pages(client, bounds) for record in page.records]
+            return [record.offset async for page in client.pages(bounds) for record in page.records]
 
         assert await offsets(LetterSelection()) == list(range(12))
         assert await offsets(LetterSelection({0: [range(2, 3), range(5, 7)]})) == [2, 3, 4, 5, 6]
         assert await offsets(LetterSelection({1: [range(2, 3)]})) == []
         assert await offsets(LetterSelection(since_ms=1_002)) == list(range(2, 12))
         assert await offsets(LetterSelection(since_ms=9_000)) == []
-        found = [(page.first, page.end) async for page in pages(client, {HERE: LogEnds(2, 9)})]
-        assert found == [(2, 4), (4, 8), (8, 9)]
         assert not [each async for each in letters(client, logs, LetterSelection())], "the records are no letters"
         await spu.delete_records(DEAD, 0, 5)
         assert await offsets(LetterSelection()) == list(range(5, 12))

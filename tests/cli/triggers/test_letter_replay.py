@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from tailrace.cli.triggers import letter_replay
-from tailrace.cli.triggers.letter_reading import Page
 from tailrace.cli.triggers.letter_replay import LetterReplay, ReplayCounts, replay_group, summary
 from tailrace.cli.triggers.letter_selection import LetterSelection
-from tailrace.client.log_facts import Partition
+from tailrace.client.log_facts import Page, Partition
 from tailrace.protocol.batches.records import Record
 from tailrace.trigger.dead_letters.dead_letter import Origin, dead_letter
 from tailrace.trigger.dead_letters.replay_progress import ReplayProgress
