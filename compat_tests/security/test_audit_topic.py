@@ -38,7 +38,8 @@ class Audited:
     def start(self) -> None:
         listeners = [word for _ in range(2) for word in ("--public", "127.0.0.1:0")]
         given = [f"--set={name}={value}" for name, value in SETTINGS.items()]
-        command = tailrace("up", "--data", str(self.data), "--spus", "2", *listeners, *FREE_PORTS, *given)
+        ports = (*listeners, *FREE_PORTS, "--metrics", "off")
+        command = tailrace("up", "--data", str(self.data), "--spus", "2", *ports, *given)
         environment = {"TAILRACE_BROKER_DELEGATION_TOKEN_SECRET_KEY": "token-key"}
         os.environ.update(environment)
         try:
