@@ -179,8 +179,9 @@ class TransactionRun(Run):
             next_offset = max(next_offset, response.next_offset or 0)
             stored += records
             markers += ends
-        stable_end = await committed.log_end(reads_committed=True)
+        # In this order, because a transaction without records here may be aborted in between, which adds a marker.
         log_end = await committed.log_end(reads_committed=False)
+        stable_end = await committed.log_end(reads_committed=True)
         records = committed.records
         self.history.final_logs.append(FinalLog(partition, records, stored, markers, 0, stable_end, log_end))
         for spu, process in sorted(self.world.running_spus().items()):
