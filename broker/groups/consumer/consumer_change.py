@@ -137,8 +137,6 @@ class ConsumerChange(Struct, frozen=True):
         """Raises the group epoch if there is a cause, or if the topics have changed."""
         group = self.group
         group.topics_version = self.cluster.topics_version
-        for member_id in group.viewers.keys() - group.members.keys():
-            del group.viewers[member_id]
         for pattern in group.patterns_subscribed:
             names = self._matches(pattern)
             if names != group.patterns.get(pattern):

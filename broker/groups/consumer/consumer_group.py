@@ -269,6 +269,7 @@ class ConsumerGroup:
         self._forget_instance(member)
         del self.members[member.member_id]
         self.unreconciled.discard(member.member_id)
+        self.viewers.pop(member.member_id, None)
         for awaited in (self.sessions, self.revocations, self.joins, self.syncs):
             awaited.clear(member.member_id)
 

@@ -1,10 +1,14 @@
 """Tests that a change of a consumer group writes only what has changed, in an order that can be replayed."""
 
 from collections import Counter
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from consumer_stories import GROUP, Consumer, group_in, settle
 from grouping import CALLER, GroupWorld
+
+from tailrace.broker.groups.consumer.consumer_member import ConsumerMember
 
 MEMBER = "ConsumerGroupMemberMetadataKey"
 EPOCH = "ConsumerGroupMetadataKey"
@@ -230,3 +234,44 @@ def test_members_that_do_not_join_are_recorded(world: GroupWorld) -> None:
         ("m", "sent no heartbeat in time", 44.0)
     ]
     assert third.cause == "m sent no heartbeat in time"
+
+
+class _CountedMembers(dict[str, ConsumerMember]):
+    """The members of a group. Counts how often code looks at all of them."""
+
+    scans = 0
+
+    def __iter__(self) -> Iterator[str]:
+        self.scans += 1
+        return super().__iter__()
+
+    def keys(self) -> Any:
+        self.scans += 1
+        return super().keys()
+
+    def values(self) -> Any:
+        self.scans += 1
+        return super().values()
+
+    def items(self) -> Any:
+        self.scans += 1
+        return super().items()
+
+
+def test_joins_within_the_assignment_interval_do_not_look_at_all_members(world: GroupWorld) -> None:
+    Consumer(world, "first").join()
+    Consumer(world, "second").join()
+    group = group_in(world)
+    members = group.members = _CountedMembers(group.members)
+    for number in range(10):
+        Consumer(world, f"m{number}").join()
+    assert members.scans == 0
+    assert len(members) == 12
+
+
+def test_a_group_forgets_which_topics_a_removed_member_may_see(world: GroupWorld) -> None:
+    m, n = Consumer(world, "m"), Consumer(world, "n")
+    m.join()
+    n.join()
+    m.leave()
+    assert group_in(world).viewers.keys() == {"n"}
