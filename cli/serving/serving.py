@@ -30,12 +30,20 @@ from .security_check import warning_of_open_listeners
 COMMON_NAMES = frozenset({"data", "public", "metrics", "log-level", "log-format", "insecure"})
 CANNOT_START = 1
 WRONG_SETTING = 2
-YOUNG_OBJECTS_MAX = 20_000
+YOUNG_OBJECTS_MAX = 5_000
 """How many new objects there must be before the garbage collector looks for cycles.
 
 With Python's default of 700 it ran for every hundred requests that wait for other SPUs, found nothing, and took a
-fortieth of the CPU time.
+fortieth of the CPU time. All clients wait while it looks, so the number must not be large either.
 """
+YOUNG_COLLECTIONS_MAX = 4
+"""After how many collections of new objects the next one also looks at the objects that those have left.
+
+Objects that clients let a server keep, such as members of groups, accumulate until then. Python's default of 10 makes
+the server stand still for twice as long.
+"""
+MIDDLE_COLLECTIONS_MAX = 90
+"""After how many of those the collector looks at all objects: after about two million new ones that stay."""
 
 Settings = TypeVar("Settings")
 Served = TypeVar("Served")
@@ -173,7 +181,8 @@ def _seams_of(given: GivenSettings) -> Seams:
 def announce(serving: str) -> None:
     """Prints the line that says that the server is ready; `serving` says which server, and where."""
     print_ready(serving)
-    gc.set_threshold(YOUNG_OBJECTS_MAX)  # requests leave hardly any garbage in cycles
+    # Requests leave hardly any garbage in cycles.
+    gc.set_threshold(YOUNG_OBJECTS_MAX, YOUNG_COLLECTIONS_MAX, MIDDLE_COLLECTIONS_MAX)
 
 
 class Announcement(Struct, Generic[Served], frozen=True):

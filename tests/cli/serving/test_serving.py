@@ -1,9 +1,10 @@
 import argparse
+import gc
 import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,32 @@ def test_a_server_goes_on_whose_line_nobody_reads(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(sys, "stdout", output)
         assert run_server("serve", _arguments(), COMMON_NAMES, lambda given: "x", _serve) == 0
         monkeypatch.undo()
+
+
+@pytest.fixture
+def gc_threshold() -> Iterator[None]:
+    """Restores when the garbage collector runs."""
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+
+
+@pytest.mark.usefixtures("gc_threshold")
+def test_the_garbage_collector_looks_at_few_objects_in_one_go_while_a_server_keeps_many() -> None:
+    announce("x")
+    looked_at = []
+
+    def note(phase: str, info: Mapping[str, int]) -> None:
+        if phase == "start":
+            looked_at.append(sum(len(gc.get_objects(generation)) for generation in range(info["generation"] + 1)))
+
+    gc.callbacks.append(note)
+    try:
+        kept = [[number] for number in range(300_000)]
+    finally:
+        gc.callbacks.remove(note)
+    assert len(looked_at) > len(kept) // 10_000, "the collector runs"
+    assert max(looked_at) < 40_000
 
 
 def test_the_log_level_counts(capsys: pytest.CaptureFixture[str]) -> None:
