@@ -18,8 +18,10 @@ from typing import Protocol
 READY_SECONDS_MAX = 30
 STOP_SECONDS_MAX = 30
 READY_LINE = re.compile(r"^ready bootstrap=(\S+) sc=(\S+) data=(.+) in (\d+) ms$", re.MULTILINE)
-FREE_PORTS = ("--sc", "127.0.0.1:0", "--sc-private", "127.0.0.1:0", "--private", "127.0.0.1:0")
-"""Options that let the system choose free ports, so that tests can run side by side."""
+FREE_PORTS = tuple(
+    word for option in ("--sc", "--sc-private", "--private", "--metrics") for word in (option, "127.0.0.1:0")
+)
+"""Options that let the system choose free ports, so that tests can run side by side. A later option replaces one."""
 
 
 class Broker(Protocol):

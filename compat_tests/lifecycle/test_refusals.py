@@ -21,7 +21,7 @@ def _refused(*words, **environment):
     """Runs `up`, which must not start, and returns its exit status and the last line of its standard error."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("TAILRACE_", "XDG_"))}
     done = subprocess.run(
-        tailrace("up", "--metrics", "off", *FREE_PORTS, *words),
+        tailrace("up", *FREE_PORTS, "--metrics", "off", *words),
         env=variables | environment,
         capture_output=True,
         text=True,

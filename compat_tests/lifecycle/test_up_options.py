@@ -7,7 +7,7 @@ import pytest
 from cluster import FREE_PORTS, READY_LINE, Server, run_to_end, tailrace
 from confluent_kafka.admin import AdminClient
 
-UP = tailrace("up", "--public", "127.0.0.1:0", "--metrics", "off", *FREE_PORTS)
+UP = tailrace("up", "--public", "127.0.0.1:0", *FREE_PORTS, "--metrics", "off")
 
 
 def _partitions(bootstrap):

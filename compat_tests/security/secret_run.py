@@ -22,7 +22,6 @@ SECONDS_MAX = 60
 SETTINGS = """
 data = "{directory}/data"
 public = "127.0.0.1:0,127.0.0.1:0"
-metrics = "127.0.0.1:{metrics}"
 log-level = "debug"
 
 [broker]
@@ -53,11 +52,10 @@ class SecretRun:
         """The private key of the server, without its password."""
 
     def start(self) -> None:
-        settings = SETTINGS.format(
-            directory=self.directory, metrics=self._metrics, key_password=KEY_PASSWORD, token_key=TOKEN_KEY
-        )
+        settings = SETTINGS.format(directory=self.directory, key_password=KEY_PASSWORD, token_key=TOKEN_KEY)
         (self.directory / "tailrace.toml").write_text(settings)
-        command = tailrace("up", "--config", str(self.directory / "tailrace.toml"), *FREE_PORTS)
+        ports = (*FREE_PORTS, "--metrics", f"127.0.0.1:{self._metrics}")
+        command = tailrace("up", "--config", str(self.directory / "tailrace.toml"), *ports)
         self.open_address, self.secure_address = self._server.start(command).group(1).split(",")
 
     def stop(self) -> int:
