@@ -5,6 +5,7 @@ TAILRACE_TEST_BOOTSTRAP) names a broker that already runs. `--broker apache-kafk
 Kafka, which proves that the tests expect the right thing.
 """
 
+import gc
 import os
 import warnings
 from collections.abc import Iterator
@@ -18,6 +19,9 @@ from topics import CreateTopic, topic_creator
 # The clients cause warnings in their own code (deprecations, sockets left to the garbage collector), which say nothing
 # about the broker. This line covers the conftest files that import the clients, and pytest_configure covers the tests.
 warnings.simplefilter("ignore")
+
+GARBAGE_ROUNDS = 5
+"""How often pytest collects garbage at its end: what one round frees may make more garbage."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,6 +42,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore")
+
+
+def pytest_sessionfinish() -> None:
+    """Collects what the clients left to the garbage collector.
+
+    pytest would collect it after the session, when the filters of pyproject.toml make errors of the warnings.
+    """
+    with warnings.catch_warnings(action="ignore"):
+        for _ in range(GARBAGE_ROUNDS):
+            gc.collect()
 
 
 @pytest.fixture(scope="session")
