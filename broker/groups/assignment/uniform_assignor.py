@@ -8,6 +8,7 @@ a partition nor a chain of moves from member to member could make two shares mor
 import heapq
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from tailrace.protocol.ids import TopicId
@@ -27,7 +28,7 @@ class _Hop(NamedTuple):
 def assign_uniformly(
     subscribers: Sequence[Subscriber], partition_counts: Mapping[TopicId, int]
 ) -> dict[str, Partitions]:
-    in_order = sorted(subscribers, key=lambda subscriber: subscriber.member_id)
+    in_order = sorted(subscribers, key=attrgetter("member_id"))
     shares = {subscriber.member_id: _kept(subscriber, partition_counts) for subscriber in in_order}
     different_topics = {subscriber.topics for subscriber in in_order}
     subscribed = partition_counts.keys() & frozenset[TopicId]().union(*different_topics)
@@ -49,6 +50,8 @@ def assign_uniformly(
 
 def _kept(subscriber: Subscriber, partition_counts: Mapping[TopicId, int]) -> list[TopicPartition]:
     """Returns the assigned partitions that the member may keep, with those that it already has first."""
+    if not subscriber.assigned:
+        return []
     kept = (
         partition
         for partition in subscriber.assigned

@@ -187,13 +187,13 @@ class ConsumerChange(Struct, frozen=True):
                     topic_ids[subscription],
                     group.targets.get(member.member_id, NO_PARTITIONS),
                     member.profile.instance_id,
-                    frozenset((*member.current.assigned, *member.current.revoking)),
+                    member.current.held,
                 )
             )
         counts = {topic.id: len(topic.partitions) for topic in self._topics(group.subscribed_topics())}
         assignor = ASSIGNORS[group.preferred_assignor(self.settings.consumer_assignors)]
         for member_id, target in assignor(subscribers, counts).items():
-            if target != group.targets.get(member_id):
+            if target != group.targets.get(member_id, NO_PARTITIONS):
                 self.write(target_record(group.group_id, member_id, target))
         self.write(target_epoch_record(group.group_id, group.epoch, self.moment.now_ms))
         self.output.counts.group_rebalances += 1

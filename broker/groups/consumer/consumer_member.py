@@ -9,7 +9,7 @@ from enum import IntEnum
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from tailrace.broker.groups.assignment.assignments import TopicPartition
+from tailrace.broker.groups.assignment.assignments import NO_PARTITIONS, Partitions, TopicPartition
 from tailrace.broker.groups.common.group import Caller
 from tailrace.broker.groups.common.rebalances import Participant
 from tailrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -112,6 +112,13 @@ class CurrentAssignment(Struct, frozen=True):
     """The partitions of the member, with the epoch since which it has each. No earlier epoch may commit for it."""
     revoking: Mapping[TopicPartition, int] = field(default_factory=dict)
     """The partitions that the member has to revoke, and has not reported as revoked."""
+
+    @property
+    def held(self) -> Partitions:
+        """The partitions that the member has, and those that it has not revoked yet."""
+        if not self.assigned and not self.revoking:
+            return NO_PARTITIONS  # a large group has many members without partitions
+        return frozenset((*self.assigned, *self.revoking))
 
     def is_reconciled_to(self, epoch: int) -> bool:
         """Returns whether the member has exactly its target assignment of this epoch."""

@@ -64,7 +64,7 @@ def test_joining_and_leaving(world: GroupWorld, log: Log) -> None:
 def test_a_member_without_topics_changes_nothing_for_others(world: GroupWorld, log: Log) -> None:
     idle = Consumer(world, "idle", ())
     idle.join()
-    assert log.news() == [MEMBER, EPOCH, TARGET, TARGET_EPOCH, CURRENT]
+    assert log.news() == [MEMBER, EPOCH, TARGET_EPOCH, CURRENT]
     assert group_in(world).epoch == 1
     Consumer(world, "idle too", ()).join()
     assert log.news() == [MEMBER, CURRENT]
@@ -275,3 +275,16 @@ def test_a_group_forgets_which_topics_a_removed_member_may_see(world: GroupWorld
     n.join()
     m.leave()
     assert group_in(world).viewers.keys() == {"n"}
+
+
+def test_a_member_that_has_never_had_partitions_needs_no_target_record(world: GroupWorld, log: Log) -> None:
+    members = [Consumer(world, f"m{number}") for number in range(10)]
+    for member in members:
+        member.join()
+    log.news()
+    world.pass_time(1.0)
+    members[1].beat()
+    assert log.news().count(TARGET) == 4, "the first member keeps one partition, and three others get one each"
+    world.restart()
+    settle(members)
+    assert sorted(len(member.owned) for member in members) == 6 * [0] + 4 * [1]
