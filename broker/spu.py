@@ -79,6 +79,8 @@ from tailrace.security.identity.server_names import spu_principal
 from tailrace.security.settings.security_settings import METRICS
 from tailrace.server import handlers as shared_handlers
 from tailrace.server.authorization.authorizing import authorization_of
+from tailrace.server.fairness.crowd import Crowd
+from tailrace.server.fairness.large_requests import LargeRequests
 from tailrace.server.health import Readiness
 from tailrace.server.metrics_server import MetricsServer
 from tailrace.server.public_server import PublicServer
@@ -156,6 +158,7 @@ class Spu:
         self.cluster = Cluster()
         self.replicas = ReplicaRegistry(self.id, self.cluster)
         self.deadlines = Deadlines()
+        self.large_requests = LargeRequests(Crowd())
         self._appended: dict[Replica, None] = {}
         """The replicas to which records were appended in this turn."""
         self._not_ready: str | None = "waits for the Streaming Controller to admit it and to send its specs"
@@ -582,6 +585,7 @@ class Spu:
             quotas=ServerQuotas.of_server(self.cluster, self.broker_configs, self.metrics.server.throttling),
             security=self.security,
             guarding=authorization_of(self.settings.broker, self.cluster, self.broker_configs, self.audit),
+            large_requests=self.large_requests,
             audit=self.audit,
             logins=self.security.new_logins(
                 self.cluster.security, self._seams, self.metrics.server.logins, self._logger, self.audit

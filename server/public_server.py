@@ -69,12 +69,14 @@ class PublicServer:
         quotas: ServerQuotas,
         security: ServerSecurity = OPEN,
         guarding: Guarding | None = None,
+        large_requests: LargeRequests | None = None,
         logins: "Logins | None" = None,
         audit: "AuditTrail | None" = None,
     ) -> None:
         """Prepares the server. `clients_max` is the number of clients for which the process has open files.
 
-        `guarding` is None if every client may do everything. `logins` is None if no listener uses SASL.
+        `guarding` is None if every client may do everything. `large_requests` are shared with handlers that work in
+        steps. `logins` is None if no listener uses SASL.
         """
         self._guarding = guarding
         self._audit = audit
@@ -94,7 +96,7 @@ class PublicServer:
         self._responses = ResponseMemory(configs.settings.queued_request_bytes_max)
         self._memory_for_servers = RequestMemory(configs.settings.queued_request_bytes_max)
         self._responses_for_servers = ResponseMemory(configs.settings.queued_request_bytes_max)
-        self._large_requests = LargeRequests(Crowd())
+        self._large_requests = large_requests or LargeRequests(Crowd())
         self._buffers = ReceiveBuffers()
         self._foreign_clients = ForeignClients()
         self._security = security

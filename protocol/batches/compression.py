@@ -4,7 +4,8 @@ The bound is necessary because a few bytes can decompress to gigabytes.
 """
 
 import struct
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Generator, Iterator
 from enum import IntEnum
 
 import cramjam
@@ -19,6 +20,13 @@ _FIRST_GUESS_RATIO = 4
 _FIRST_GUESS_BYTES_MIN = 16 * 1024
 _OUTPUT_WAS_TOO_SMALL = "whole buffer"
 """A part of cramjam's error message if the output does not fit; the words are from Rust's standard library."""
+
+_STEP_INPUT_BYTES = 16 * 1024
+_STEP_BYTES = 256 * 1024
+"""How much is decompressed in a step, which takes less than a millisecond."""
+_STEPPED_GUESS_BYTES = 4 * 2**20
+_GZIP_WITH_HEADER = 31
+"""What zlib takes for the format of gzip with the largest window."""
 
 _GZIP_DEFAULT_LEVEL = -1
 """The default level of zlib, and so of `compression.gzip.level`; cramjam has no negative levels."""
@@ -90,8 +98,26 @@ def decompress(kind: Compression, data: Buffer, limit: int = DECOMPRESSED_BYTES_
         else:
             return bytes(memoryview(output)[:count])
         if capacity >= limit:
-            raise TooLargeError(f"{kind.name.lower()}: more than {limit} bytes after decompression")
+            raise _exceeds(kind, limit)
         capacity = min(limit, capacity * _FIRST_GUESS_RATIO)
+
+
+def decompress_in_steps(kind: Compression, data: Buffer, limit: int) -> Generator[None, None, bytearray]:
+    """Decompresses data, and yields after each step. Raises the errors of `decompress`.
+
+    A step of gzip, or of snappy in blocks, takes less than a millisecond. lz4, zstd and a single block of snappy are
+    decompressed by one call, because cramjam has no other. The call takes some milliseconds for 32 MiB: its memory has
+    been touched before, in steps, which takes longer than to decompress.
+    """
+    match kind:
+        case Compression.GZIP:
+            return (yield from _gunzip_in_steps(memoryview(data), limit))
+        case Compression.SNAPPY:
+            return (yield from _decompress_snappy_in_steps(bytes(data), limit))
+        case Compression.LZ4 | Compression.ZSTD:
+            return (yield from _decompress_into_touched(kind, data, limit))
+        case Compression.NONE:
+            return bytearray(data)
 
 
 class TooLargeError(ValueError):
@@ -112,6 +138,61 @@ def _compress_lz4(data: Buffer) -> bytes:
     return b"".join(parts)
 
 
+def _gunzip_in_steps(data: memoryview, limit: int) -> Generator[None, None, bytearray]:
+    output = bytearray()
+    position = 0
+    try:
+        while position < len(data) or not position:  # several streams may follow each other
+            stream = zlib.decompressobj(_GZIP_WITH_HEADER)
+            while not stream.eof:
+                piece = stream.unconsumed_tail
+                if not piece:
+                    piece = bytes(data[position : position + _STEP_INPUT_BYTES])
+                    position += len(piece)
+                found = stream.decompress(piece, _STEP_BYTES)
+                if not piece and not found:
+                    raise ValueError("gzip: the data is truncated")
+                output += found
+                if len(output) > limit:
+                    raise _exceeds(Compression.GZIP, limit)
+                yield
+            position -= len(stream.unused_data)
+    except zlib.error as error:
+        raise ValueError(f"gzip: {error}") from None
+    return output
+
+
+def _decompress_into_touched(kind: Compression, data: Buffer, limit: int) -> Generator[None, None, bytearray]:
+    output = bytearray()
+    capacity = min(limit, _STEPPED_GUESS_BYTES)
+    while True:
+        yield from _grow(output, capacity)
+        try:
+            count = _DECOMPRESS_INTO[kind](data, output)
+        except cramjam.DecompressionError as error:
+            if _OUTPUT_WAS_TOO_SMALL not in str(error):
+                raise ValueError(f"{kind.name.lower()}: {error}") from None
+        else:
+            yield
+            del output[count:]
+            return output
+        if capacity >= limit:
+            raise _exceeds(kind, limit)
+        yield
+        capacity = min(limit, capacity * _FIRST_GUESS_RATIO)
+
+
+def _grow(output: bytearray, size: int) -> Generator[None, None, None]:
+    """Appends zeros, so that all memory of the output is touched."""
+    while len(output) < size:
+        output += bytes(min(_STEP_BYTES, size - len(output)))
+        yield
+
+
+def _exceeds(kind: Compression, limit: int) -> TooLargeError:
+    return TooLargeError(f"{kind.name.lower()}: more than {limit} bytes after decompression")
+
+
 def _decompress_snappy(data: bytes, limit: int) -> bytes:
     """Decompresses what clients send: Java's clients split the data into blocks in a frame of their own, and others
     send one block without a frame."""
@@ -119,28 +200,61 @@ def _decompress_snappy(data: bytes, limit: int) -> bytes:
         if not data.startswith(_XERIAL_MAGIC):
             return _decompress_snappy_block(data, limit)
         blocks = []
-        position = _XERIAL_HEADER_BYTES
-        while position < len(data):
-            if data.startswith(_XERIAL_MAGIC, position):  # several frames may follow each other
-                position += _XERIAL_HEADER_BYTES
-                continue
-            if len(data) - position < _BLOCK_SIZE.size:
-                raise ValueError("snappy: a block is truncated")
-            (size,) = _BLOCK_SIZE.unpack_from(data, position)
-            position += _BLOCK_SIZE.size
-            if size > len(data) - position:
-                raise ValueError("snappy: a block is truncated")
-            block = _decompress_snappy_block(data[position : position + size], limit)
+        for packed in _xerial_blocks(data):
+            block = _decompress_snappy_block(packed, limit)
             limit -= len(block)
             blocks.append(block)
-            position += size
     except cramjam.DecompressionError as error:
-        raise ValueError(f"snappy: {error}") from None
+        raise _corrupt_snappy(error) from None
     return b"".join(blocks)
 
 
+def _decompress_snappy_in_steps(data: bytes, limit: int) -> Generator[None, None, bytearray]:
+    output = bytearray()
+    try:
+        if not data.startswith(_XERIAL_MAGIC):
+            yield from _grow(output, _snappy_block_size(data, limit))
+            count = cramjam.snappy.decompress_raw_into(data, output)
+            yield
+            del output[count:]
+            return output
+        for packed in _xerial_blocks(data):
+            output += _decompress_snappy_block(packed, limit - len(output))
+            yield
+    except cramjam.DecompressionError as error:
+        raise _corrupt_snappy(error) from None
+    return output
+
+
+def _xerial_blocks(data: bytes) -> Iterator[bytes]:
+    """Yields the blocks in the frames of Java's clients."""
+    position = _XERIAL_HEADER_BYTES
+    while position < len(data):
+        if data.startswith(_XERIAL_MAGIC, position):  # several frames may follow each other
+            position += _XERIAL_HEADER_BYTES
+            continue
+        if len(data) - position < _BLOCK_SIZE.size:
+            raise ValueError("snappy: a block is truncated")
+        (size,) = _BLOCK_SIZE.unpack_from(data, position)
+        position += _BLOCK_SIZE.size
+        if size > len(data) - position:
+            raise ValueError("snappy: a block is truncated")
+        yield data[position : position + size]
+        position += size
+
+
 def _decompress_snappy_block(block: bytes, limit: int) -> bytes:
-    """Decompresses one block. The block says how large it will be, which must not exceed the limit."""
-    if cramjam.snappy.decompress_raw_len(block) > limit:
-        raise TooLargeError("snappy: larger than allowed after decompression")
+    _snappy_block_size(block, limit)
     return bytes(cramjam.snappy.decompress_raw(block))
+
+
+def _snappy_block_size(block: bytes, limit: int) -> int:
+    """Returns how large a block says it will be. Raises TooLargeError if that exceeds the limit."""
+    size = cramjam.snappy.decompress_raw_len(block)
+    if size > limit:
+        raise TooLargeError("snappy: larger than allowed after decompression")
+    return size
+
+
+def _corrupt_snappy(error: cramjam.DecompressionError) -> ValueError:
+    return ValueError(f"snappy: {error}")

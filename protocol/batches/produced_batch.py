@@ -3,8 +3,10 @@
 docs/produce_validation.md says which fault gets which error, what Apache Kafka does, and why we differ.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
+from typing import TypeVar
 
 from crc32c import crc32c
 from msgspec import Struct
@@ -12,7 +14,14 @@ from msgspec import Struct
 from tailrace.protocol.codec.primitives import Buffer
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
-from .compression import DECOMPRESSED_BYTES_MAX, Compression, TooLargeError, compress, decompress
+from .compression import (
+    DECOMPRESSED_BYTES_MAX,
+    Compression,
+    TooLargeError,
+    compress,
+    decompress,
+    decompress_in_steps,
+)
 from .record_batch import (
     APPEND_TIME,
     COMPRESSION_MASK,
@@ -28,11 +37,17 @@ from .record_batch import (
     read_header,
     stamp_max_timestamp,
 )
-from .record_walk import check_records, times_and_keys
+from .record_walk import ManyHeadersError, check_records, check_records_in_steps, times_and_keys
 from .records import NO_TIMESTAMP
 
+RECORDS_AT_ONCE = 10_000
+"""How many records a batch may have to be checked in one go. librdkafka's batches have at most as many by default."""
+DECOMPRESSED_AT_ONCE = 2**20
+"""The decompressed size up to which a batch is checked in one go."""
 ZSTD_FROM_VERSION = 7
 NEVER = 2**63 - 1
+
+Result = TypeVar("Result")
 
 _NOT_FOR_PRODUCERS = CONTROL | DELETE_HORIZON | APPEND_TIME
 _LENGTH_POSITION = 8
@@ -43,6 +58,7 @@ _DECOMPRESSED_RATIO_MAX = 32
 _DECOMPRESSED_BYTES_MIN = 16 * 2**20
 _RECORD_BYTES_MIN = 7
 """The size of the smallest record: without time, key, value and headers."""
+_TIMES_PER_STEP = 2_000
 _RECORDS_EXPECTED = 100_000
 """How many records any batch may have, even if batches of the topic are small."""
 
@@ -54,6 +70,14 @@ class RecordsRefusedError(KafkaError):
         super().__init__(code, message)
         self.refused = list(islice(refused, _REFUSED_NAMED_MAX))
         """The numbers of the first records at fault, with the reason for each."""
+
+
+class HeavyBatchError(KafkaError):
+    """The batch is right as far as its header tells, but `admit_in_steps` has to check the rest."""
+
+    def __init__(self, header: BatchHeader) -> None:
+        super().__init__(ErrorCode.MESSAGE_TOO_LARGE, "the batch has to be checked in steps")
+        self.header = header
 
 
 class ProduceRules(Struct, frozen=True):
@@ -100,8 +124,9 @@ class ProduceRules(Struct, frozen=True):
 def admit(records: Buffer | None, rules: ProduceRules, *, api_version: int, now_ms: int) -> tuple[Buffer, BatchHeader]:
     """Returns the one batch that was sent, ready to be stamped with its offset and append time, and its header.
 
-    The batch is a part of `records`, unless the topic wants another compression. Raises KafkaError. If the caller
-    refuses the batch for another reason, the same batch may be checked again.
+    The batch is a part of `records`, unless the topic wants another compression. Raises KafkaError, and HeavyBatchError
+    if checking the batch takes so long that others have to be served in between. If the caller refuses the batch for
+    another reason, the same batch may be checked again.
     """
     # A call that hardly any batch needs is not made here: a small batch is checked in the time of a dozen calls.
     if records is None or len(records) < HEADER_SIZE or records[MAGIC_AT] != MAGIC:
@@ -132,22 +157,64 @@ def admit(records: Buffer | None, rules: ProduceRules, *, api_version: int, now_
         raise _invalid(f"the batch has a producer id, but the sequence number {header.base_sequence}")
 
     body: Buffer = batch[HEADER_SIZE:]
-    if kind and rules.must_open:
-        if count > _RECORDS_EXPECTED:
-            _check_count(count, rules)
-        body = _decompress(kind, body, rules)
     if not kind or rules.must_open:
-        if not check_records(body, count) and rules.needs_keys:
-            raise _without_keys(body)
+        if count > RECORDS_AT_ONCE:
+            if kind:
+                _check_count(count, rules)
+            raise HeavyBatchError(header)
+        if kind:
+            body = _decompress(kind, body, header)
+        try:
+            keyed = check_records(body, count)
+        except ManyHeadersError:
+            raise HeavyBatchError(header) from None
+        if not keyed and rules.needs_keys:
+            raise finish(_without_keys(body))
         if not rules.append_time and (
             header.max_timestamp < header.base_timestamp
             or header.max_timestamp > now_ms + rules.timestamp_after_ms_max
             or rules.timestamp_before_ms_max != NEVER
         ):
-            _check_timestamps(batch, header, body, rules, now_ms)
+            finish(_check_timestamps(batch, header, body, rules, now_ms))
     if rules.compression is not None and rules.compression != kind:
         return _recompressed(header, body, rules)
     return batch, header
+
+
+def admit_in_steps(
+    records: Buffer, header: BatchHeader, rules: ProduceRules, *, now_ms: int
+) -> Generator[None, None, tuple[Buffer, BatchHeader]]:
+    """Checks the rest of a heavy batch and returns what `admit` returns. Yields after each step of about a millisecond.
+
+    `header` comes with the HeavyBatchError. The same records may meanwhile be in another buffer. Raises KafkaError.
+    """
+    batch = memoryview(records)[: header.size]
+    body: bytes | bytearray
+    kind = header.attributes & COMPRESSION_MASK
+    if kind:
+        with _decompression_errors():
+            packed = batch[HEADER_SIZE:]
+            body = yield from decompress_in_steps(Compression(kind), packed, rules.decompressed_bytes_max)
+    else:
+        body = bytes(batch[HEADER_SIZE:])
+    keyed = yield from check_records_in_steps(body, header.record_count)
+    if not keyed and rules.needs_keys:
+        raise (yield from _without_keys(body))
+    if not rules.append_time:
+        yield from _check_timestamps(batch, header, body, rules, now_ms)
+    if rules.compression is not None and rules.compression != kind:
+        return _recompressed(header, body, rules)
+    return batch, header
+
+
+def finish(steps: Generator[None, None, Result]) -> Result:
+    """Takes all steps in one go and returns their result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
 
 
 def _no_batch(records: Buffer | None) -> KafkaError:
@@ -194,61 +261,93 @@ def _check_compression(kind: int, api_version: int) -> None:
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce version {ZSTD_FROM_VERSION}")
 
 
-def _decompress(kind: int, body: Buffer, rules: ProduceRules) -> bytes:
+def _decompress(kind: int, body: Buffer, header: BatchHeader) -> bytes:
     try:
-        return decompress(Compression(kind), body, rules.decompressed_bytes_max)
+        return decompress(Compression(kind), body, DECOMPRESSED_AT_ONCE)
+    except TooLargeError:  # any topic allows more
+        raise HeavyBatchError(header) from None
+    except ValueError as error:
+        raise _cannot_decompress(error) from None
+
+
+@contextmanager
+def _decompression_errors() -> Iterator[None]:
+    try:
+        yield
     except TooLargeError as error:
         raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
     except ValueError as error:
-        raise _invalid(f"the records cannot be decompressed: {error}") from None
+        raise _cannot_decompress(error) from None
 
 
-def _check_timestamps(batch: Buffer, header: BatchHeader, body: Buffer, rules: ProduceRules, now_ms: int) -> None:
+def _cannot_decompress(error: ValueError) -> KafkaError:
+    return _invalid(f"the records cannot be decompressed: {error}")
+
+
+def _check_timestamps(
+    batch: Buffer, header: BatchHeader, body: Buffer, rules: ProduceRules, now_ms: int
+) -> Generator[None, None, None]:
     """Raises KafkaError if records are too old or too new. The newest time is taken from the header; every record is
     read only if old ones are limited, or the header is wrong."""
     oldest = now_ms - rules.timestamp_before_ms_max
     newest = now_ms + rules.timestamp_after_ms_max
     if header.max_timestamp < header.base_timestamp or oldest > 0:
         largest, is_too_old = -NEVER - 1, False
-        for timestamp in _timestamps(header, body):
+        for number, timestamp in enumerate(_timestamps(header, body), 1):
             if timestamp > largest:
                 largest = timestamp
             if timestamp < oldest and timestamp != NO_TIMESTAMP:
                 is_too_old = True
+            if not number % _TIMES_PER_STEP:
+                yield
         if largest != header.max_timestamp:
             # Searches by time and retention rely on this field. Kafka corrects it as well.
             header.max_timestamp = largest
             header.crc = stamp_max_timestamp(batch, 0, header.size, largest)
         if is_too_old:
-            raise _bad_timestamps(header, body, oldest, newest)
+            raise (yield from _bad_timestamps(header, body, oldest, newest))
     if header.max_timestamp > newest:
-        raise _bad_timestamps(header, body, oldest, newest)
+        raise (yield from _bad_timestamps(header, body, oldest, newest))
 
 
-def _bad_timestamps(header: BatchHeader, body: Buffer, oldest: int, newest: int) -> KafkaError:
-    untimely = (
-        (number, f"timestamp {timestamp} is not between {max(oldest, 0)} and {newest}")
-        for number, timestamp in enumerate(_timestamps(header, body))
-        if timestamp > newest or (timestamp < oldest and timestamp != NO_TIMESTAMP)
-    )
-    refused = list(islice(untimely, _REFUSED_NAMED_MAX))
+def _bad_timestamps(
+    header: BatchHeader, body: Buffer, oldest: int, newest: int
+) -> Generator[None, None, RecordsRefusedError]:
+    refused = []
+    for number, timestamp in enumerate(_timestamps(header, body)):
+        if timestamp > newest or (timestamp < oldest and timestamp != NO_TIMESTAMP):
+            refused.append((number, f"timestamp {timestamp} is not between {max(oldest, 0)} and {newest}"))
+            if len(refused) == _REFUSED_NAMED_MAX:
+                break
+        if not (number + 1) % _TIMES_PER_STEP:
+            yield
     message = (
         refused[0][1] if refused else f"the header's newest timestamp {header.max_timestamp} is more than {newest}"
     )
     return RecordsRefusedError(ErrorCode.INVALID_TIMESTAMP, message, refused)
 
 
-def _without_keys(body: Buffer) -> KafkaError:
+def _without_keys(body: Buffer) -> Generator[None, None, RecordsRefusedError]:
     why = "a record has no key, in a compacted topic"
-    has_key = (has_key for _, has_key in times_and_keys(bytes(body)))
-    return RecordsRefusedError(
-        ErrorCode.INVALID_RECORD, why, ((number, why) for number, each in enumerate(has_key) if not each)
-    )
+    refused = []
+    for number, (_, has_key) in enumerate(times_and_keys(_contiguous(body))):
+        if not has_key:
+            refused.append((number, why))
+            if len(refused) == _REFUSED_NAMED_MAX:
+                break
+        if not (number + 1) % _TIMES_PER_STEP:
+            yield
+    return RecordsRefusedError(ErrorCode.INVALID_RECORD, why, refused)
 
 
 def _timestamps(header: BatchHeader, body: Buffer) -> Iterator[int]:
     """Returns the timestamps of all records in a checked body."""
-    return (header.timestamp_at(delta) for delta, _ in times_and_keys(bytes(body)))
+    return (header.timestamp_at(delta) for delta, _ in times_and_keys(_contiguous(body)))
+
+
+def _contiguous(body: Buffer) -> bytes | bytearray:
+    """Returns the body in a form whose bytes are read faster than those of a memoryview."""
+    return body if isinstance(body, bytes | bytearray) else bytes(body)
 
 
 def _recompressed(header: BatchHeader, body: Buffer, rules: ProduceRules) -> tuple[Buffer, BatchHeader]:

@@ -7,11 +7,17 @@ microsecond: nearly all its numbers have one or two bytes, which are read withou
 and headers is recognised by the beginning of the body.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import cache
 
 from tailrace.protocol.codec.primitives import Buffer, uvarint
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
+
+HEADERS_AT_ONCE = 5_000
+"""How many headers the records may have that are checked in one go."""
+RECORDS_PER_STEP = 500
+HEADERS_PER_STEP = 2_000
+"""How much of a heavy batch is checked in a step, which takes less than a millisecond."""
 
 _COPIED_RECORD_BYTES_MAX = 1024
 """Bodies with records up to this size are copied: bytes are sliced faster than a memoryview, but a larger copy costs
@@ -39,18 +45,66 @@ _LAST_BYTES = bytes(range(0x80))
 _PLAIN = bytes((0, 0, 0, 1))
 """Attributes, time and number of the first record in a batch, and the length of no key."""
 _NO_HEADERS = 0
+_WRONG_LENGTH = "has another length than its fields"
+
+
+class ManyHeadersError(Exception):
+    """The records have more headers than are checked in one go. All but the headers of the last record is checked."""
+
+    def __init__(self, number: int, position: int, header_count: int, stop: int, *, keyed: bool) -> None:
+        super().__init__()
+        self.number = number
+        """The number of the record with the headers that are not checked yet."""
+        self.position = position
+        """Where these headers begin."""
+        self.header_count = header_count
+        self.stop = stop
+        """Where the headers have to end; -1 if the record is invalid anyway."""
+        self.keyed = keyed
+        """Whether every record up to this one has a key."""
 
 
 def check_records(body: Buffer, count: int) -> bool:
-    """Returns whether every record has a key. Raises KafkaError (INVALID_RECORD) unless the body is `count` valid
-    records."""
+    """Returns whether every record has a key.
+
+    Raises KafkaError (INVALID_RECORD) unless the body is `count` valid records, and ManyHeadersError if it has to be
+    checked in steps.
+    """
     end = len(body)
     if count * _COPIED_RECORD_BYTES_MAX > end:
         body = body.tobytes() if type(body) is memoryview else bytes(body)
         if count == 1 and (plain := _start_of_plain(end)) and body.startswith(plain) and body[-1] == _NO_HEADERS:
             return False
+    position, keyed = _walk(body, 0, 0, count)
+    if position != end:
+        raise _too_long(end - position, count)
+    return keyed
+
+
+def check_records_in_steps(body: bytes | bytearray, count: int) -> Generator[None, None, bool]:
+    """Returns what `check_records` returns for a body of any size, and yields after each step."""
+    number = position = 0
     keyed = True
-    number = position = last_stride = 0
+    while number < count:
+        until = min(count, number + RECORDS_PER_STEP)
+        try:
+            position, have_keys = _walk(body, number, position, until)
+            number = until
+        except ManyHeadersError as many:
+            position = yield from _past_headers_in_steps(body, many)
+            number, have_keys = many.number + 1, many.keyed
+        keyed = keyed and have_keys
+        yield
+    if position != len(body):
+        raise _too_long(len(body) - position, count)
+    return keyed
+
+
+def _walk(body: Buffer, number: int, position: int, count: int) -> tuple[int, bool]:
+    """Checks the records from `number`, which begins at `position`, up to `count`. Returns the position after them, and
+    whether each has a key."""
+    keyed = True
+    last_stride = headers = 0
     try:
         while number < count:
             start = position
@@ -107,9 +161,18 @@ def check_records(body: Buffer, count: int) -> bool:
             has_headers = body[position]
             position += 1
             if has_headers:
-                position = _past_headers(body, position, has_headers)
+                header_count = has_headers
+                if header_count >= 0x80:
+                    header_count, position = _rest_of_varint(body, position, header_count)
+                if header_count & 1:
+                    raise KafkaError(ErrorCode.INVALID_RECORD, "a record has a negative number of headers")
+                headers += header_count >> 1
+                if headers > HEADERS_AT_ONCE:
+                    is_long = number_at - attributes_at - 1 > _TIMESTAMP_BYTES_MAX
+                    raise ManyHeadersError(number, position, header_count >> 1, -1 if is_long else stop, keyed=keyed)
+                position = _past_headers(body, position, header_count >> 1)
             if position != stop or number_at - attributes_at - 1 > _TIMESTAMP_BYTES_MAX:
-                raise _invalid(number, "has another length than its fields")
+                raise _invalid(number, _WRONG_LENGTH)
             number += 1
             stride = position - start
             if stride != last_stride or has_headers:
@@ -122,9 +185,7 @@ def check_records(body: Buffer, count: int) -> bool:
             last_stride = 0
     except IndexError:
         raise _invalid(number, "is truncated") from None
-    if position != end:
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"{end - position} bytes follow the last of {count} records")
-    return keyed
+    return position, keyed
 
 
 @cache
@@ -227,11 +288,7 @@ def _number_columns(number: int, records: int, width: int) -> tuple[bytes, ...]:
 
 
 def _past_headers(body: Buffer, position: int, count: int) -> int:
-    if count >= 0x80:
-        count, position = _rest_of_varint(body, position, count)
-    if count & 1:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "a record has a negative number of headers")
-    for _ in range(count >> 1):
+    for _ in range(count):
         size, position = _rest_of_varint(body, position + 1, body[position])
         if size & 1:
             raise KafkaError(ErrorCode.INVALID_RECORD, "a header of a record has no name")
@@ -239,6 +296,22 @@ def _past_headers(body: Buffer, position: int, count: int) -> int:
         size, position = _rest_of_varint(body, position + 1, body[position])
         if not size & 1:
             position += size >> 1
+    return position
+
+
+def _past_headers_in_steps(body: Buffer, many: ManyHeadersError) -> Generator[None, None, int]:
+    """Checks the headers of one record. Returns the position after them, where the record ends."""
+    position, left = many.position, many.header_count
+    try:
+        while left:
+            count = min(left, HEADERS_PER_STEP)
+            position = _past_headers(body, position, count)
+            left -= count
+            yield
+    except IndexError:
+        raise _invalid(many.number, "is truncated") from None
+    if position != many.stop:
+        raise _invalid(many.number, _WRONG_LENGTH)
     return position
 
 
@@ -255,6 +328,10 @@ def _rest_of_varint(body: Buffer, position: int, byte: int) -> tuple[int, int]:
         if shift > 7 * _VARINT_BYTES_MAX:
             raise KafkaError(ErrorCode.INVALID_RECORD, "a length in a record has too many bytes")
     return value, position
+
+
+def _too_long(rest: int, count: int) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, f"{rest} bytes follow the last of {count} records")
 
 
 def _invalid(number: int, what: str) -> KafkaError:

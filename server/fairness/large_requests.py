@@ -1,11 +1,13 @@
-"""Reads requests with very many elements in steps, one request at a time, and bounds their elements.
+"""Reads and handles heavy requests in steps, one request at a time, and bounds their elements.
 
-A request of a megabyte can have half a million elements, and reading it takes a second. Other clients are served
-between the steps. One request at a time is read and handled, so that the memory of one is all that they need.
+A request of a megabyte can have half a million elements, and reading it takes a second. A few kilobytes of compressed
+records can take as long to check. Other clients are served between the steps. One request at a time is read and
+handled, so that the memory of one is all that they need.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Generator
 from types import CoroutineType
+from typing import TypeVar
 
 import trio
 
@@ -25,6 +27,10 @@ ELEMENTS_PER_PARTITION = 4
 """How many elements a request may have for each partition of the cluster."""
 STEP_SECONDS = 0.001
 """How long a step takes at least before other clients are served."""
+HELD_BYTES_MAX = 16 * 2**20
+"""The size of all requests that are handled in steps, or wait for that. The last one may exceed it."""
+
+Result = TypeVar("Result")
 
 
 def elements_max(api_key: int, partition_count: int) -> int:
@@ -44,6 +50,43 @@ class LargeRequests:
         self.crowd = crowd
         """The busy connections, with which large requests take turns."""
         self._reading = trio.Lock()
+        self.held_bytes = 0
+        """The size of the requests that are handled in steps, or wait for that."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another request may be handled in steps."""
+        return self.held_bytes < HELD_BYTES_MAX
+
+    def take_steps(
+        self, steps: Generator[None, None, Result], size: int, end_turn: Callable[[], None]
+    ) -> Coroutine[object, object, Result]:
+        """Returns a coroutine that handles a request of this size in steps, and returns the result of the last one.
+
+        `end_turn` is called whenever other clients are served. A step takes at most about a millisecond.
+        """
+        self.held_bytes += size
+        return self._take_steps(steps, size, end_turn)
+
+    async def _take_steps(
+        self, steps: Generator[None, None, Result], size: int, end_turn: Callable[[], None]
+    ) -> Result:
+        try:
+            async with self._reading:
+                while True:
+                    await self.crowd.enter()
+                    try:
+                        until = trio.current_time() + STEP_SECONDS
+                        while trio.current_time() < until:
+                            next(steps)
+                    except StopIteration as end:
+                        result: Result = end.value
+                        return result
+                    finally:
+                        end_turn()
+                        self.crowd.leave()
+        finally:
+            self.held_bytes -= size
 
     async def answer(
         self, steps: Steps, handle: Callable[[object], object], end_turn: Callable[[], None]

@@ -14,7 +14,7 @@ from message_samples import all_messages, sample, versions_of
 
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.batches.compression import Compression
-from tailrace.protocol.batches.produced_batch import ProduceRules, admit
+from tailrace.protocol.batches.produced_batch import HeavyBatchError, ProduceRules, admit, admit_in_steps, finish
 from tailrace.protocol.batches.record_batch import CRC_START
 from tailrace.protocol.batches.records import Record, build_batch
 from tailrace.protocol.codec.compile import Decoder, StepDecoder, decoder, encode, step_decoder
@@ -184,7 +184,10 @@ def _admit(rules: ProduceRules, data: bytes) -> object:
     batch = bytearray(data)
     if len(batch) > CRC_START:
         batch[CRC_START - 4 : CRC_START] = crc32c(batch[CRC_START:]).to_bytes(4, "big")
-    return admit(memoryview(batch), rules, api_version=9, now_ms=1_800_000_000_000)
+    try:
+        return admit(memoryview(batch), rules, api_version=9, now_ms=1_800_000_000_000)
+    except HeavyBatchError as heavy:
+        return finish(admit_in_steps(batch, heavy.header, rules, now_ms=1_800_000_000_000))
 
 
 def _sample_batches(kind: Compression, random: Random) -> list[bytes]:

@@ -14,17 +14,21 @@
   confirmed it. `transactional_batches` says which errors that may cause. If a producer's transaction is open, a batch
   outside of it gets INVALID_TXN_STATE. A transactional batch in a request without a transactional id gets
   TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+- A batch that takes long to check is checked in steps, and other clients are served in between. A request of many
+  partitions is handled in steps after a few milliseconds. Leadership and sequences are judged when a batch is appended.
 
 `produce_shortcut` handles the usual requests of a producer in the same steps, which `produce_steps` has.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
+from types import CoroutineType
 from uuid import UUID
 
 import trio
 
 from tailrace.broker.replicas.replica import Replica
-from tailrace.protocol.batches.produced_batch import RecordsRefusedError
+from tailrace.protocol.batches.produced_batch import HeavyBatchError, RecordsRefusedError
+from tailrace.protocol.batches.record_batch import BatchHeader
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -33,6 +37,7 @@ from tailrace.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from tailrace.server.fairness.crowd import BUSY_SECONDS
 from tailrace.server.request_context import RequestContext
 
 from .produce_steps import (
@@ -41,6 +46,7 @@ from .produce_steps import (
     TOPIC_IDS_FROM,
     append_batch,
     check_batch,
+    check_heavy_batch,
     find_writable,
     hint_at_leader,
     refuse_appended,
@@ -58,14 +64,17 @@ def handle(
     host: TransactionalProduceHost, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Coroutine[object, object, ProduceResponse | None] | None:
     if request.transactional_id is None:
-        return _produce(host, context, request, None)
+        return _begin(host, request, _produce(host, context, request, None))
     confirmations = Confirmations(request.transactional_id, context.api_version)
     confirmations.look_at(host, request)
     must_wait = confirmations.is_question and not confirmations.ask(host) and confirmations.hold(host, request)
-    if not must_wait:
-        confirmations.end(host)
-        return _produce(host, context, request, confirmations)
-    return _produce_confirmed(host, context, request, confirmations)
+    if must_wait:
+        return _produce_confirmed(host, context, request, confirmations)
+    reply = _begin(host, request, _produce(host, context, request, confirmations))
+    if isinstance(reply, CoroutineType):
+        return _end_after(host, confirmations, reply)
+    confirmations.end(host)
+    return reply
 
 
 async def _produce_confirmed(
@@ -74,10 +83,40 @@ async def _produce_confirmed(
     """Handles a request when the coordinator of its transaction has responded."""
     try:
         await confirmations.wait()
-        return _produce(host, context, request, confirmations)
+        reply = _begin(host, request, _produce(host, context, request, confirmations))
+        return await reply if isinstance(reply, Coroutine) else reply
     finally:
         confirmations.end(host)
         host.end_turn()
+
+
+async def _end_after(
+    host: TransactionalProduceHost,
+    confirmations: Confirmations,
+    reply: Coroutine[object, object, ProduceResponse | None],
+) -> ProduceResponse | None:
+    try:
+        return await reply
+    finally:
+        confirmations.end(host)
+
+
+def _begin(
+    host: TransactionalProduceHost, request: ProduceRequest, steps: Generator[None, None, ProduceResponse | None]
+) -> ProduceResponse | Coroutine[object, object, ProduceResponse | None] | None:
+    """Handles a request as far as that goes at once. Returns a coroutine if others have to be served in between."""
+    try:
+        next(steps)
+    except StopIteration as end:
+        response: ProduceResponse | None = end.value
+        return response
+    size = 0
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            if data.records is not None:
+                data.records = bytearray(data.records)  # the next turn overwrites the buffer of this one
+                size += len(data.records)
+    return host.large_requests.take_steps(steps, size, host.end_turn)
 
 
 def _produce(
@@ -85,24 +124,47 @@ def _produce(
     context: RequestContext,
     request: ProduceRequest,
     confirmations: Confirmations | None,
-) -> ProduceResponse | None:
+) -> Generator[None, None, ProduceResponse | None]:
+    """Handles a request, and yields whenever others have to be served. At the first time the request is copied."""
     acks, transactional_id = request.acks, request.transactional_id
     by_id = context.api_version >= TOPIC_IDS_FROM
     topics: list[TopicProduceResponse] = []
     response = ProduceResponse(topics)
     pending: PendingProduce | None = None
     error: str | None = None
+    is_first, in_steps = True, False
+    began: float | None = None
     for topic in request.topic_data:
         name: str | UUID = topic.topic_id if by_id else topic.name
         partitions: list[PartitionProduceResponse] = []
         for data in topic.partition_data:
+            if is_first:
+                is_first = False
+            elif began is None:
+                began = trio.current_time()
+            elif trio.current_time() - began >= BUSY_SECONDS and (in_steps or host.large_requests.has_room):
+                in_steps = True
+                yield
             try:
                 if acks not in _KNOWN_ACKS:
                     raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}")
                 confirmed = None if confirmations is None else confirmations.find(name, data.index)
                 replica = find_writable(host, name, data.index, acks)
                 now_ms = host.wall_clock.now_ms()
-                batch, header = check_batch(replica, data.records, context.api_version, transactional_id, now_ms)
+                heavy: BatchHeader | None = None
+                try:
+                    batch, header = check_batch(replica, data.records, context.api_version, transactional_id, now_ms)
+                except HeavyBatchError as reason:
+                    heavy = reason.header
+                if heavy is not None:
+                    if not in_steps and not host.large_requests.has_room:
+                        raise _too_many_heavy()
+                    in_steps = True
+                    yield
+                    assert data.records is not None
+                    batch, header = yield from check_heavy_batch(replica, data.records, heavy, transactional_id, now_ms)
+                    replica = find_writable(host, name, data.index, acks)  # it may have changed meanwhile
+                    now_ms = host.wall_clock.now_ms()
                 base_offset, append_time_ms, awaited = append_batch(
                     host, replica, name, batch, header, acks, now_ms, confirmed
                 )
@@ -140,6 +202,11 @@ def _produce(
     return response
 
 
+def _too_many_heavy() -> KafkaError:
+    """Makes the producer send the batch again later."""
+    return KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "too many batches wait that take long to check")
+
+
 def _partition_name(host: TransactionalProduceHost, topic: str | UUID, partition: int) -> str:
     known = None if isinstance(topic, str) else host.cluster.topic_by_id(topic)
     return f"{topic if known is None else known.name}-{partition}"
@@ -153,7 +220,7 @@ def _refused_records(error: KafkaError) -> list[BatchIndexAndErrorMessage]:
 class PendingProduce:
     """A produce request that waits until all its partitions are committed, or synced."""
 
-    __slots__ = ("_acks", "_context", "_host", "_response", "_waiting", "done")
+    __slots__ = ("_acks", "_context", "_host", "_is_complete", "_response", "_waiting", "done")
 
     def __init__(self, host: ProduceHost, context: RequestContext, response: ProduceResponse, acks: int) -> None:
         self._acks = acks
@@ -161,6 +228,8 @@ class PendingProduce:
         self._context = context
         self._response = response
         self._waiting: dict[_PendingPartition, None] = {}
+        self._is_complete = False
+        """Whether all partitions have been handled. Those that wait may be acknowledged before."""
         self.done = False
 
     def wait_for(self, replica: Replica, end: int, answer: PartitionProduceResponse) -> None:
@@ -169,13 +238,19 @@ class PendingProduce:
         wait_until_acknowledged(replica, end, self._acks, partition)
 
     def start(self, timeout_ms: int) -> None:
+        """Responds when all partitions are acknowledged. No other partition follows."""
+        self._is_complete = True
+        if not self._waiting:
+            self.done = True
+            self._context.respond(self._response)
+            return
         self._context.abandon = self._abandon
         self._host.deadlines.add(trio.current_time() + max(timeout_ms, 0) / 1000, self)
 
     def on_decided(self, partition: "_PendingPartition") -> Callable[[], None] | None:
         """Returns what sends the response, if this was the last partition that it waited for."""
         self._waiting.pop(partition, None)
-        if self._waiting or self.done:
+        if self._waiting or self.done or not self._is_complete:
             return None
         self.done = True
         return self._context.prepare(self._response)

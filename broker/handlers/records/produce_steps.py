@@ -3,7 +3,8 @@
 `produce` and `produce_shortcut` take these steps in the same order:
 
 1. `find_writable` finds the leading replica. With acks=all it also checks `min.insync.replicas`.
-2. `check_batch` checks the batch, and makes it what the topic's config wants.
+2. `check_batch` checks the batch, and makes it what the topic's config wants. For a heavy batch, `produce` then takes
+   the steps of `check_heavy_batch`, and step 1 again.
 3. `append_batch` appends it, or recognises a batch that an idempotent producer repeats. `append_together` appends
    several batches with one write; only `produce_shortcut` has several.
 4. `end_to_await` says whether the response has to wait, and for which log offset.
@@ -21,7 +22,7 @@ The rules about acknowledgement have these places:
   `Replica.on_advanced` for those that wait.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from uuid import UUID
 
 import trio
@@ -29,7 +30,7 @@ import trio
 from tailrace.broker.replicas.acknowledgements import AcknowledgementWaiter
 from tailrace.broker.replicas.replica import IsolatedError, Replica
 from tailrace.broker.transactions.markers.verifications import Verification
-from tailrace.protocol.batches.produced_batch import admit
+from tailrace.protocol.batches.produced_batch import admit, admit_in_steps
 from tailrace.protocol.batches.record_batch import (
     LOG_OVERHEAD,
     TRANSACTIONAL,
@@ -80,17 +81,35 @@ def find_writable(host: ProduceHost, topic: str | UUID, partition: int, acks: in
 def check_batch(
     replica: Replica, records: Buffer | None, api_version: int, transactional_id: str | None, now_ms: int
 ) -> tuple[Buffer, BatchHeader]:
-    """Returns the batch that was sent for one partition, checked, with its header. Raises KafkaError."""
+    """Returns the batch that was sent for one partition, checked, with its header.
+
+    Raises KafkaError, and HeavyBatchError if the batch has to be checked by `check_heavy_batch`.
+    """
     batch, header = admit(records, replica.settings.produce, api_version=api_version, now_ms=now_ms)
     if header.attributes & TRANSACTIONAL:
-        if transactional_id is None:
-            raise KafkaError(
-                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-                "a transactional batch needs a transactional id in its request",
-            )
-        if header.producer_id < 0:
-            raise KafkaError(ErrorCode.INVALID_RECORD, "a transactional batch needs a producer id")
+        _check_ids(header, transactional_id)
     return batch, header
+
+
+def check_heavy_batch(
+    replica: Replica, records: Buffer, header: BatchHeader, transactional_id: str | None, now_ms: int
+) -> Generator[None, None, tuple[Buffer, BatchHeader]]:
+    """Does what `check_batch` does for a batch that takes long. Yields whenever other clients may be served."""
+    batch, header = yield from admit_in_steps(records, header, replica.settings.produce, now_ms=now_ms)
+    if header.attributes & TRANSACTIONAL:
+        _check_ids(header, transactional_id)
+    return batch, header
+
+
+def _check_ids(header: BatchHeader, transactional_id: str | None) -> None:
+    """Raises KafkaError if a transactional batch lacks an id."""
+    if transactional_id is None:
+        raise KafkaError(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "a transactional batch needs a transactional id in its request",
+        )
+    if header.producer_id < 0:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "a transactional batch needs a producer id")
 
 
 def append_batch(

@@ -21,6 +21,7 @@ from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.wall_clock import WallClock
+from tailrace.server.fairness.large_requests import LargeRequests
 
 from .fetch_room import FetchRoom
 from .fetch_sessions import FetchSessions
@@ -87,7 +88,11 @@ class ProduceHost(LeadingHost, LeaderHintHost, Protocol):
 
 
 class TransactionalProduceHost(ProduceHost, Protocol):
-    """For produce requests with transactional batches."""
+    """For produce requests of all kinds, with transactional or heavy batches."""
+
+    @property
+    def large_requests(self) -> LargeRequests:
+        """Handles requests with heavy batches in steps."""
 
     @property
     def transactions(self) -> TransactionPartitions:

@@ -5,7 +5,13 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.protocol.batches.compression import Compression, TooLargeError, compress, decompress
+from tailrace.protocol.batches.compression import (
+    Compression,
+    TooLargeError,
+    compress,
+    decompress,
+    decompress_in_steps,
+)
 
 PACKING = [kind for kind in Compression if kind is not Compression.NONE]
 
@@ -75,3 +81,59 @@ def test_zstd_of_unknown_size() -> None:
 )
 def test_compression_levels(kind: Compression, level: int) -> None:
     assert decompress(kind, compress(kind, b"level" * 1000, level)) == b"level" * 1000
+
+
+def stepped(kind: Compression, data: bytes, limit: int) -> tuple[bytes, int]:
+    """Returns the decompressed data and the number of steps."""
+    steps, taken = decompress_in_steps(kind, memoryview(data), limit), 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return bytes(end.value), taken
+        taken += 1
+
+
+@given(st.binary(max_size=300), st.integers(1, 3000), st.sampled_from(Compression))
+def test_steps_decompress_the_same(piece: bytes, times: int, kind: Compression) -> None:
+    data = piece * times
+    assert stepped(kind, compress(kind, data), 2**20)[0] == data
+
+
+@given(st.binary(max_size=60), st.sampled_from(PACKING), st.integers(0, 60), st.binary(max_size=3))
+def test_steps_refuse_the_same(piece: bytes, kind: Compression, at: int, spoil: bytes) -> None:
+    packed = compress(kind, piece)
+    spoilt = packed[:at] + spoil
+    results = []
+    for unpack in (lambda: decompress(kind, spoilt, 2**20), lambda: stepped(kind, spoilt, 2**20)[0]):
+        try:
+            results.append(unpack())
+        except ValueError:
+            results.append(b"refused")
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("kind", PACKING)
+def test_a_bomb_is_decompressed_in_many_steps_up_to_the_limit(kind: Compression) -> None:
+    size = 20 * 2**20
+    bomb = compress(kind, bytes(size))
+    data, taken = stepped(kind, bomb, size)
+    assert data == bytes(size)
+    if kind is not Compression.SNAPPY:  # its frame has a single block
+        assert taken >= size // 2**18
+    with pytest.raises(TooLargeError):
+        stepped(kind, bomb, size - 1)
+
+
+def test_a_snappy_block_without_a_frame_is_decompressed_into_prepared_memory() -> None:
+    data = bytes(2**22)
+    found, taken = stepped(Compression.SNAPPY, bytes(cramjam.snappy.compress_raw(data)), len(data))
+    assert found == data
+    assert taken > 10
+
+
+def test_several_gzip_streams_are_one() -> None:
+    data = bytes(range(256)) * 2000
+    packed = compress(Compression.GZIP, data)
+    for whole in (packed * 3, packed + compress(Compression.GZIP, b"") + packed):
+        assert stepped(Compression.GZIP, whole, 2**21)[0] == decompress(Compression.GZIP, whole)

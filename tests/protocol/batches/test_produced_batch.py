@@ -8,14 +8,34 @@ from struct import pack_into
 import pytest
 
 from tailrace.protocol.batches.compression import Compression, compress
-from tailrace.protocol.batches.produced_batch import NEVER, ProduceRules, RecordsRefusedError, admit
+from tailrace.protocol.batches.produced_batch import (
+    DECOMPRESSED_AT_ONCE,
+    NEVER,
+    RECORDS_AT_ONCE,
+    HeavyBatchError,
+    ProduceRules,
+    RecordsRefusedError,
+    admit_in_steps,
+    finish,
+)
+from tailrace.protocol.batches.produced_batch import admit as admit_at_once
 from tailrace.protocol.batches.record_batch import BatchHeader, assemble, crc_of, read_header, stamp_crc
 from tailrace.protocol.batches.records import Record, build_batch, encode_records, read_records
+from tailrace.protocol.codec.primitives import Buffer
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 NOW = 1_700_000_000_000
 RULES = ProduceRules(2**20, timestamp_after_ms_max=3_600_000)
 PACKINGS = pytest.mark.parametrize("compression", Compression)
+
+
+def admit(records: Buffer | None, rules: ProduceRules, *, api_version: int, now_ms: int) -> tuple[Buffer, BatchHeader]:
+    """Checks a batch in one go or, if it is heavy, in steps."""
+    try:
+        return admit_at_once(records, rules, api_version=api_version, now_ms=now_ms)
+    except HeavyBatchError as heavy:
+        assert records is not None
+        return finish(admit_in_steps(records, heavy.header, rules, now_ms=now_ms))
 
 
 def some_records(count: int = 3, *, key: bytes | None = b"k", timestamp: int = NOW) -> list[Record]:
@@ -304,3 +324,71 @@ def test_a_corrupt_batch_gets_an_error_and_nothing_else(compression: Compression
             admit(
                 spoilt[: random.choice((len(spoilt), random.randrange(len(spoilt))))], rules, api_version=9, now_ms=NOW
             )
+
+
+# heavy batches
+
+
+def header_of_heavy(batch: Buffer, rules: ProduceRules = RULES) -> BatchHeader:
+    with pytest.raises(HeavyBatchError) as heavy:
+        admit_at_once(batch, rules, api_version=9, now_ms=NOW)
+    return heavy.value.header
+
+
+def steps_of(batch: Buffer, rules: ProduceRules = RULES) -> int:
+    return sum(1 for _ in admit_in_steps(batch, header_of_heavy(batch), rules, now_ms=NOW))
+
+
+@PACKINGS
+def test_many_records_are_checked_in_steps(compression: Compression) -> None:
+    count = RECORDS_AT_ONCE + 1
+    batch = build_batch(some_records(count), compression=compression)
+    assert steps_of(batch) >= count // 500
+    assert admitted(batch) == batch
+    at_once, _ = admit_at_once(build_batch(some_records(count - 1)), RULES, api_version=9, now_ms=NOW)
+    assert read_header(at_once).record_count == count - 1
+
+
+@pytest.mark.parametrize("compression", [kind for kind in Compression if kind])
+def test_much_decompressed_data_is_checked_in_steps(compression: Compression) -> None:
+    large = bytes(encode_records([Record(0, NOW, None, bytes(2 * DECOMPRESSED_AT_ONCE))], 0, NOW))
+    batch = with_body(large, 1, compression=compression)
+    assert steps_of(batch) > (1 if compression is Compression.SNAPPY else 4)
+    assert admitted(batch) == batch
+    small = bytes(encode_records([Record(0, NOW, None, bytes(DECOMPRESSED_AT_ONCE - 100))], 0, NOW))
+    admit_at_once(with_body(small, 1, compression=compression), RULES, api_version=9, now_ms=NOW)
+
+
+def test_many_headers_are_checked_in_steps() -> None:
+    records = [Record(number, NOW, None, b"", [("", None)] * 20_000) for number in range(2)]
+    batch = build_batch(records)
+    assert steps_of(batch) >= 20
+    assert admitted(batch) == batch
+
+
+def test_an_error_of_a_heavy_batch_is_that_of_a_small_one() -> None:
+    count = RECORDS_AT_ONCE + 1
+    assert refused(build_batch(some_records(count, key=None)), ProduceRules(2**20, needs_keys=True)) == (
+        ErrorCode.INVALID_RECORD
+    )
+    old = ProduceRules(2**20, timestamp_before_ms_max=1000)
+    assert refused(build_batch(some_records(count, timestamp=NOW - 1001)), old) == ErrorCode.INVALID_TIMESTAMP
+    body = encode_records(some_records(count), 0, NOW)
+    assert refused(with_body(bytes(body[:-1]), count)) == ErrorCode.INVALID_RECORD
+    assert refused(with_body(bytes(body) + b"x", count)) == ErrorCode.INVALID_RECORD
+
+
+def test_a_heavy_batch_is_compressed_as_the_topic_wants() -> None:
+    batch = build_batch(some_records(RECORDS_AT_ONCE + 1))
+    kept = admitted(batch, ProduceRules(2**20, compression=Compression.ZSTD))
+    assert read_header(kept).compression is Compression.ZSTD
+    assert list(read_records(kept)) == list(read_records(batch))
+
+
+def test_a_heavy_batch_may_lie_in_another_buffer_when_it_is_checked() -> None:
+    batch = build_batch(some_records(RECORDS_AT_ONCE + 1))
+    header = header_of_heavy(batch)
+    moved = bytearray(batch)
+    batch[:] = bytes(len(batch))
+    kept, _ = finish(admit_in_steps(moved, header, RULES, now_ms=NOW))
+    assert kept == moved

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -5,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.protocol.batches.record_batch import BatchHeader
-from tailrace.protocol.batches.record_walk import check_records, times_and_keys
+from tailrace.protocol.batches.record_walk import (
+    HEADERS_AT_ONCE,
+    RECORDS_PER_STEP,
+    ManyHeadersError,
+    check_records,
+    check_records_in_steps,
+    times_and_keys,
+)
 from tailrace.protocol.batches.records import Record, decode_records, encode_records
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
@@ -33,6 +41,14 @@ def accepted(body: bytes, count: int) -> bool:
             assert error.code is ErrorCode.INVALID_RECORD
             answers.append(False)
     assert answers[0] == answers[1]
+    try:
+        for _ in check_records_in_steps(body, count):
+            pass
+        answers.append(True)
+    except KafkaError as error:
+        assert error.code is ErrorCode.INVALID_RECORD
+        answers.append(False)
+    assert answers[0] == answers[2]
     return answers[0]
 
 
@@ -143,3 +159,50 @@ def test_a_null_key_in_the_middle_is_noticed() -> None:
 def test_huge_counts_end_where_the_bytes_end() -> None:
     assert not accepted(uniform(3), 2**31 - 1)
     assert not accepted(bytes(1000), 500)
+
+
+def in_steps(body: bytes, count: int) -> tuple[bool, int]:
+    """Returns whether every record has a key, and in how many steps the records were checked."""
+    steps, taken = check_records_in_steps(body, count), 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value, taken
+        taken += 1
+
+
+def test_the_number_of_steps_follows_from_the_number_of_records() -> None:
+    assert in_steps(uniform(10 * RECORDS_PER_STEP, key=b"k"), 10 * RECORDS_PER_STEP) == (True, 10)
+    assert in_steps(uniform(RECORDS_PER_STEP + 1), RECORDS_PER_STEP + 1) == (False, 2)
+
+
+def with_headers(*counts: int, key: bytes | None = b"k") -> bytes:
+    records = [Record(number, 1000, key, b"", [("h", None)] * count) for number, count in enumerate(counts)]
+    return bytes(encode_records(records, 0, 1000))
+
+
+def test_many_headers_are_left_to_the_steps() -> None:
+    assert check_records(with_headers(HEADERS_AT_ONCE), 1) is True
+    for counts in ((HEADERS_AT_ONCE + 1,), (HEADERS_AT_ONCE // 2,) * 3, (0, 50_000, 1, 50_000, 0)):
+        body = with_headers(*counts)
+        with pytest.raises(ManyHeadersError):
+            check_records(body, len(counts))
+        keyed, taken = in_steps(body, len(counts))
+        assert keyed
+        assert taken >= sum(counts) // HEADERS_AT_ONCE
+        assert in_steps(with_headers(*counts, key=None), len(counts))[0] is False
+
+
+@pytest.mark.parametrize("spoil", [lambda body: body[:-1], lambda body: body + b"x", lambda body: body[:-3] + b"\1h\1"])
+def test_faults_behind_many_headers_are_found(spoil: Callable[[bytes], bytes]) -> None:
+    with pytest.raises(KafkaError) as error:
+        in_steps(spoil(with_headers(2 * HEADERS_AT_ONCE)), 1)
+    assert error.value.code is ErrorCode.INVALID_RECORD
+
+
+def test_a_record_ends_where_its_many_headers_do() -> None:
+    body = bytearray(with_headers(2 * HEADERS_AT_ONCE))
+    body[0] += 2  # the length of the record
+    with pytest.raises(KafkaError, match="another length"):
+        in_steps(bytes(body) + b"\0", 1)

@@ -1,5 +1,7 @@
 """Tests large requests: read in steps, one at a time, with others served between, and bounded by the cluster's size."""
 
+from collections.abc import Generator
+
 import pytest
 import trio
 import trio.testing
@@ -11,6 +13,7 @@ from tailrace.server.fairness.crowd import Crowd
 from tailrace.server.fairness.large_requests import (
     CHANGED_ELEMENTS_EXPECTED,
     ELEMENTS_EXPECTED,
+    HELD_BYTES_MAX,
     STEP_SECONDS,
     LargeRequests,
     elements_max,
@@ -112,3 +115,45 @@ async def test_the_answer_of_an_ordinary_handler_is_returned() -> None:
     assert await LargeRequests(Crowd()).answer(steps(), lambda request: f"{request} answered", lambda: None) == (
         "request answered"
     )
+
+
+async def test_work_in_steps_is_done_one_request_at_a_time_with_others_in_between(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    log: list[str] = []
+    requests = LargeRequests(Crowd())
+
+    async def work(name: str) -> None:
+        steps = _steps(name, 3, log, mock_clock)
+        assert (await requests.take_steps(steps, 10, lambda: log.append("turn ended")))[0] == name
+        log.append(f"{name} done")
+
+    async def serve_others() -> None:
+        while "second done" not in log:
+            await requests.crowd.enter()
+            log.append("other")
+            requests.crowd.leave()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(work, "first")
+        nursery.start_soon(work, "second")
+        nursery.start_soon(serve_others)
+    names = [name for name in log if name in ("first", "second")]
+    assert names in (["first"] * 3 + ["second"] * 3, ["second"] * 3 + ["first"] * 3)
+    assert log.count("turn ended") == 8
+    assert log.count("other") >= 2
+    assert requests.held_bytes == 0
+
+
+async def test_requests_in_steps_are_counted_from_the_beginning_to_the_end() -> None:
+    requests = LargeRequests(Crowd())
+
+    def steps() -> Generator[None, None, str]:
+        yield
+        raise ValueError("malformed")
+
+    work = requests.take_steps(steps(), HELD_BYTES_MAX, lambda: None)
+    assert not requests.has_room
+    with pytest.raises(ValueError, match="malformed"):
+        await work
+    assert requests.has_room

@@ -1,6 +1,8 @@
 """Produce on a whole SPU: what it stores, what it refuses, and when it responds."""
 
 import gc
+from collections.abc import Callable, Generator
+from typing import Any
 
 import pytest
 import trio
@@ -8,9 +10,12 @@ from msgspec.structs import replace
 from producing import BY_NAME, ask, bounds, request
 from spus import RunningSpu, batch, newest, running_spu
 
+from tailrace.broker.handlers.records import produce, produce_steps
+from tailrace.broker.replicas.replica import Replica
 from tailrace.protocol import error_codes
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.batches.compression import Compression
+from tailrace.protocol.batches.produced_batch import RECORDS_AT_ONCE
 from tailrace.protocol.batches.record_batch import read_header
 from tailrace.protocol.batches.records import read_records
 from tailrace.protocol.error_codes import ErrorCode
@@ -19,6 +24,9 @@ from tailrace.protocol.messages.produce import (
     ProduceRequest,
     ProduceResponse,
 )
+from tailrace.server.fairness import large_requests
+from tailrace.server.fairness.crowd import BUSY_SECONDS
+from tailrace.server.fairness.large_requests import STEP_SECONDS
 
 EMPTY = (0, 0)
 
@@ -215,3 +223,159 @@ async def test_a_response_that_its_version_cannot_express_closes_one_connection(
         response: ProduceResponse = await client.response()
         assert response.responses[0].partition_responses[0].base_offset == 1
         assert running.spu.metrics.server.failed_requests == 1
+
+
+# heavy batches
+
+MANY = RECORDS_AT_ONCE + 1
+
+
+def heavy_batch(**attributes: int) -> bytes:
+    """Returns a batch that takes many steps to check."""
+    return batch(*[b"x"] * MANY, compression=Compression.GZIP, **attributes)
+
+
+def at_each_step(
+    monkeypatch: pytest.MonkeyPatch, clock: trio.testing.MockClock, call: Callable[[int], None] = lambda number: None
+) -> list[int]:
+    """Makes each step of a heavy batch take its time. Returns the list to which the number of each step is added."""
+    check, taken = produce_steps.check_heavy_batch, list[int]()
+
+    def check_slowly(*arguments: Any) -> Generator[None, None, Any]:
+        steps = check(*arguments)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return end.value
+            call(len(taken))
+            taken.append(len(taken))
+            clock.jump(STEP_SECONDS)
+            yield
+
+    monkeypatch.setattr(produce, "check_heavy_batch", check_slowly)
+    return taken
+
+
+async def test_others_are_served_while_a_heavy_batch_is_checked(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = at_each_step(monkeypatch, autojump_clock)
+    async with running_spu() as running:
+        await running.create("t", 2)
+        slow, quick = await running.client(), await running.client()
+        await slow.send(slow.encode(ApiKey.PRODUCE, BY_NAME, request(None, heavy_batch())))
+        served_after = []
+        for _ in range(5):
+            (answer,) = await ask(quick, request(batch(b"a")))
+            assert answer.error_code == 0
+            served_after.append(len(taken))
+        assert served_after[0] < MANY // 500
+        assert bounds(running, 1) == EMPTY, "the heavy batch is not checked yet"
+        response = await slow.response()
+        assert response.responses[0].partition_responses[1].base_offset == 0
+        assert bounds(running, 1) == (0, MANY)
+        assert running.spu.large_requests.held_bytes == 0
+
+
+async def test_requests_behind_a_heavy_one_stay_behind_it(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The buffer of the heavy request is overwritten by other clients meanwhile, and by its own client afterwards."""
+    at_each_step(monkeypatch, autojump_clock)
+    async with running_spu() as running:
+        await running.create("t", 2)
+        client, other = await running.client(), await running.client()
+        sent = [
+            heavy_batch(producer_id=7, producer_epoch=0, base_sequence=0),
+            batch(b"a", producer_id=7, producer_epoch=0, base_sequence=MANY),
+            heavy_batch(producer_id=7, producer_epoch=0, base_sequence=MANY + 1),
+        ]
+        await client.send(b"".join(client.encode(ApiKey.PRODUCE, BY_NAME, request(each)) for each in sent))
+        await ask(other, request(None, batch(bytes(60_000))))
+        offsets = [(await client.response()).responses[0].partition_responses[0].base_offset for _ in sent]
+        assert offsets == [0, MANY, MANY + 1]
+        assert stored(running)[61 : len(sent[0])] == sent[0][61:]
+
+
+async def test_a_leader_that_lost_its_role_while_it_checked_a_heavy_batch_refuses_it(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_spu() as running:
+        await running.create("t")
+        client, replica = await running.client(), running.replica("t")
+
+        def lose(number: int) -> None:
+            replica.is_merging = True
+
+        at_each_step(monkeypatch, autojump_clock, lose)
+        (answer,) = await ask(client, request(heavy_batch()))
+        assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert bounds(running) == EMPTY
+
+
+async def test_the_heavy_requests_that_wait_are_bounded(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_each_step(monkeypatch, autojump_clock)
+    monkeypatch.setattr(large_requests, "HELD_BYTES_MAX", 1)
+    async with running_spu() as running:
+        await running.create("t", 2)
+        first, second = await running.client(), await running.client()
+        await first.send(first.encode(ApiKey.PRODUCE, BY_NAME, request(heavy_batch(), heavy_batch())))
+        answers = await ask(second, request(heavy_batch(), batch(b"a")))
+        assert [each.error_code for each in answers] == [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NONE]
+        answers = (await first.response()).responses[0].partition_responses
+        assert [each.error_code for each in answers] == [0, 0]
+        assert (await ask(second, request(heavy_batch())))[0].error_code == 0
+
+
+async def test_a_request_that_waits_for_its_first_partition_responds_when_all_are_handled(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first partition is acknowledged while the second one is still checked."""
+    taken = at_each_step(monkeypatch, autojump_clock)
+    async with running_spu() as running:
+        await running.create("t", 2, configs={"flush.messages": "1"})
+        answers = await ask(await running.client(), request(batch(b"a"), heavy_batch()))
+        assert taken
+        assert [(each.error_code, each.base_offset) for each in answers] == [(0, 0), (0, 0)]
+        assert bounds(running, 1) == (0, MANY)
+
+
+async def test_a_long_request_of_many_partitions_lets_others_go_first(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[int] = []
+    check = produce_steps.check_batch
+
+    def check_slowly(replica: Replica, *arguments: Any) -> Any:
+        order.append(replica.partition)
+        autojump_clock.jump(BUSY_SECONDS)
+        return check(replica, *arguments)
+
+    monkeypatch.setattr(produce, "check_batch", check_slowly)
+    async with running_spu() as running:
+        await running.create("t", 9)
+        slow, quick = await running.client(), await running.client()
+        await slow.send(slow.encode(ApiKey.PRODUCE, BY_NAME, request(*[batch(b"a")] * 8)))
+        quick_request = request(*[None] * 8, batch(b"b"))
+        quick_request.topic_data[0].partition_data = quick_request.topic_data[0].partition_data[-1:]
+        await ask(quick, quick_request)
+        answers = (await slow.response()).responses[0].partition_responses
+        assert [(each.error_code, each.base_offset) for each in answers] == [(0, 0)] * 8
+        assert 0 < order.index(8) < 8
+
+
+async def test_a_transaction_may_begin_with_a_heavy_batch(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_each_step(monkeypatch, autojump_clock)
+    async with running_spu(broker={"transaction.partition.verification.enable": "false"}) as running:
+        await running.create("t")
+        produced = request(heavy_batch(producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True))
+        produced.transactional_id = "id"
+        (answer,) = await ask(await running.client(), produced, 11)
+        assert (answer.error_code, answer.base_offset) == (0, 0)
+        assert running.replica("t").log.producers.open_transaction(1) is not None
+        assert len(running.spu.verifications) == 0
