@@ -49,6 +49,8 @@ class Worker:
             "session.timeout.ms": "6000",
             "heartbeat.interval.ms": "2000",
             "scheduled.rebalance.max.delay.ms": "0",
+            # Nor for the end of a transaction that a killed worker left open. The default is a minute.
+            "producer.transaction.timeout.ms": "10000",
         }
         self._settings.write_text(
             "".join(f"{key}={value}\n" for key, value in (settings | stores | copies | partitions).items())
