@@ -14,6 +14,8 @@ from tailrace.protocol.foreign_protocols import refused_size
 SHARED_BYTES = 256 * 1024
 SPARE_BYTES = 2 * 1024 * 1024
 SPARE_FROM_BYTES = 64 * 1024
+ROOM_BYTES_MAX = 1024 * 1024
+"""How much of a large request is received in one go. The system may have more, and all other clients would wait."""
 _SPARES_MAX = 4
 _FIRST_GROWTH_BYTES = 64 * 1024
 _SIZE = struct.Struct(">i")
@@ -129,7 +131,7 @@ class Inbox:
             if grown is None:
                 grown = memoryview(bytearray(min(wanted, max(2 * capacity, _FIRST_GROWTH_BYTES))))
             self._move_to(grown)
-        return self._data[self._end : wanted]
+        return self._data[self._end : min(wanted, self._end + ROOM_BYTES_MAX)]
 
     def received(self, count: int) -> None:
         """Takes note that `count` bytes were written to `room()`."""

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.protocol.error_codes import RemoteProtocolError
-from tailrace.server.inbox import SPARE_BYTES, SPARE_FROM_BYTES, Inbox, ReceiveBuffers
+from tailrace.server.inbox import ROOM_BYTES_MAX, SPARE_BYTES, SPARE_FROM_BYTES, Inbox, ReceiveBuffers
 
 REQUEST_BYTES_MAX = 1000
 SHARED_BYTES = 64
@@ -213,3 +213,16 @@ def test_closing_returns_a_lent_buffer() -> None:
     inbox.close()
     assert inbox.incomplete_bytes == 0
     assert buffers.take_spare(40, 100) is spare
+
+
+def test_a_large_request_is_received_in_bounded_pieces() -> None:
+    request = bytes(8 * ROOM_BYTES_MAX)
+    inbox = Inbox(ReceiveBuffers(), len(request))
+    sender = _Sender(inbox, _frame(request))
+    rooms = []
+    while not sender.done:
+        rooms.append(len(inbox.room()))
+        sender.deliver(ROOM_BYTES_MAX)
+        taken = _take(inbox, 1)
+    assert max(rooms) == ROOM_BYTES_MAX
+    assert taken == [request]
