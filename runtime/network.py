@@ -19,6 +19,8 @@ from .readiness import Readiness
 from .system_calls import send_file
 
 BACKLOG = 1024
+ACCEPTED_IN_A_ROW_MAX = 4
+"""How many connections are accepted before other tasks run, so that a client does not wait long behind a thousand."""
 PARTS_MAX = 512  # of one vectored send; Linux takes 1024
 NEXT_ADDRESS_SECONDS = 0.25
 """How long to wait for one address of a host before trying the next one at the same time."""
@@ -248,6 +250,7 @@ class TcpListener:
         self._socket = listening
         self._readiness = readiness
         self._send_buffer_bytes = send_buffer_bytes
+        self._accepted_in_a_row = 0
 
     @property
     def address(self) -> Address:
@@ -255,11 +258,15 @@ class TcpListener:
 
     async def accept(self) -> TcpConnection:
         while True:
-            await trio.lowlevel.wait_readable(self._socket)
+            if not 0 < self._accepted_in_a_row < ACCEPTED_IN_A_ROW_MAX:
+                self._accepted_in_a_row = 0
+                await trio.lowlevel.wait_readable(self._socket)
             try:
                 accepted, _ = self._socket.accept()
             except (BlockingIOError, ConnectionAbortedError):
-                continue  # the peer closed the connection before it was accepted
+                self._accepted_in_a_row = 0
+                continue  # there is no other one, or the peer closed the connection before it was accepted
+            self._accepted_in_a_row += 1
             try:
                 return TcpConnection(accepted, self._readiness, self._send_buffer_bytes)
             except OSError:

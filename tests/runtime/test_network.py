@@ -5,6 +5,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from simulation.network import MemoryNetwork
 from tailrace.runtime import network as network_module
 from tailrace.runtime.files import RealFiles, UnreadableError
 from tailrace.runtime.network import (
+    ACCEPTED_IN_A_ROW_MAX,
     Address,
     CannotListenError,
     Connection,
@@ -399,3 +401,31 @@ async def test_only_one_of_several_fast_addresses_is_connected(
 async def test_the_address_that_other_hosts_see_is_not_the_loopback() -> None:
     host = outgoing_host()
     assert host is None or not host.startswith("127.")
+
+
+async def test_a_burst_of_clients_lets_other_tasks_run() -> None:
+    """A few are accepted in a row, and all of them in the end."""
+    network, count = TcpNetwork(), 5 * ACCEPTED_IN_A_ROW_MAX
+    listener = await network.listen(LOOPBACK)
+    clients = [await network.connect(listener.address) for _ in range(count)]
+    accepted, seen = list[Connection](), list[int]()
+
+    async def accept() -> None:
+        while len(accepted) < count:
+            accepted.append(await listener.accept())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(accept)
+        while len(accepted) < count:
+            seen.append(len(accepted))
+            await trio.lowlevel.checkpoint()
+    # The order of the two tasks may differ from one pass of Trio's loop to the next.
+    assert max(after - before for before, after in pairwise([*seen, count])) <= 2 * ACCEPTED_IN_A_ROW_MAX
+    with trio.move_on_after(0):
+        await listener.accept()
+        raise AssertionError("there is no other client")
+    last = await network.connect(listener.address)
+    accepted.append(await listener.accept())
+    for each in (*clients, *accepted, last):
+        each.close()
+    listener.close()
