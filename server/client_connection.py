@@ -37,7 +37,7 @@ from .fairness.crowd import Crowd
 from .fairness.large_requests import ELEMENTS_AT_ONCE, LargeRequests, elements_max
 from .fairness.place_in_line import PlaceInLine
 from .fairness.request_memory import RequestMemory
-from .fairness.response_memory import HELD_BYTES_MAX, ResponseMemory
+from .fairness.response_memory import HELD_BYTES_MAX, SCARCE_BYTES_MAX, ResponseMemory
 from .foreign_clients import ForeignClients
 from .http_responses import http_response
 from .inbox import ArrivedRequests, Inbox
@@ -125,9 +125,9 @@ class ClientConnection:
         self._memory = memory
         self._large_requests = large_requests or LargeRequests(Crowd())
         self._line = PlaceInLine(self._large_requests.crowd)
-        self._responses = responses or ResponseMemory(4 * HELD_BYTES_MAX)
+        self._responses = responses or ResponseMemory(64 * HELD_BYTES_MAX)
         self._counted_bytes = 0
-        """The size of unread responses that `_responses` has been told."""
+        """The size of unread responses, and of requests behind them, that `_responses` has been told."""
         self._metrics = metrics
         self._foreign_clients = foreign_clients
         self._outbox = Outbox(metrics.sent_records)
@@ -304,14 +304,8 @@ class ClientConnection:
                 self._room_made = None
             if self._throttle.is_muted:
                 await self._stay_muted()
-            elif self._line.is_busy(self._now()):
+            elif self._inbox.has_request or self._line.is_busy(self._now()):
                 await self._take_turn_in_crowd()
-            elif self._inbox.has_request:
-                await trio.lowlevel.checkpoint()  # the last turn reached its limit: other clients go first
-                try:
-                    self._take_turn()
-                finally:
-                    self._dispatcher.end_turn()
             else:
                 await self._memory.reserve(self, self._inbox.incomplete_bytes)
                 self._only_reads = True
@@ -344,7 +338,7 @@ class ClientConnection:
                     self._inbox.end_turn()
 
     async def _take_turn_in_crowd(self) -> None:
-        """Stands in line with other busy connections, and takes one turn."""
+        """Stands in line with busy connections, and takes one turn. The last one was long or has left requests."""
         if not self._inbox.has_request:
             await self._memory.reserve(self, self._inbox.incomplete_bytes)
             self._only_reads = True
@@ -398,6 +392,8 @@ class ClientConnection:
     def _receive(self, bytes_max: int | None = None) -> bool:
         """Receives what the socket has; returns whether there was something."""
         room = self._inbox.room()
+        if bytes_max is None and self._responses.is_scarce and self._inbox.is_empty:
+            bytes_max = SCARCE_BYTES_MAX
         count = self._connection.receive_into(room if bytes_max is None else room[:bytes_max])
         if count:
             self._inbox.received(count)
@@ -488,7 +484,7 @@ class ClientConnection:
             self._metrics.received_bytes += self._received
             self._received = 0
             self._count_responses()
-            if outbox.held_bytes != self._counted_bytes:
+            if outbox.held_bytes + inbox.backlog_bytes != self._counted_bytes:
                 self._count_held()
 
     def _count_responses(self) -> None:
@@ -659,13 +655,13 @@ class ClientConnection:
         if not self._in_turn:
             self._flush()
             self._count_responses()
-            if self._outbox.held_bytes != self._counted_bytes:
+            if self._outbox.held_bytes + self._inbox.backlog_bytes != self._counted_bytes:
                 self._count_held()
 
     def _count_held(self) -> None:
         """Tells the server how much is held for the client, which may close this connection or others."""
         if self._nursery is not None and self._closing is None:
-            self._counted_bytes = self._outbox.held_bytes
+            self._counted_bytes = self._outbox.held_bytes + self._inbox.backlog_bytes
             self._responses.hold(self, self._counted_bytes, self._now())
 
     def _on_failed(self, error: Exception) -> None:

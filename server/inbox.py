@@ -16,7 +16,8 @@ SPARE_BYTES = 2 * 1024 * 1024
 SPARE_FROM_BYTES = 64 * 1024
 ROOM_BYTES_MAX = 1024 * 1024
 """How much of a large request is received in one go. The system may have more, and all other clients would wait."""
-_SPARES_MAX = 4
+SPARES_MAX = 4
+"""How many large spare buffers there are. If all are lent, a connection's own buffer grows with what arrives."""
 _FIRST_GROWTH_BYTES = 64 * 1024
 _SIZE = struct.Struct(">i")
 _PREFIX_BYTES = 4
@@ -54,26 +55,31 @@ class ReceiveBuffers:
         """How much of a request must have arrived before a spare buffer is lent; an announced size is not enough."""
         self._spare_bytes = spare_bytes
         self._spares: list[memoryview] = []
+        self._lent: set[int] = set()
+        """The ids of the spare buffers that are lent."""
 
     def take_spare(self, arrived: int, wanted: int) -> memoryview | None:
         """Lends a spare buffer for a request of `wanted` bytes, if `arrived` bytes are enough.
 
-        Returns None if too little has arrived yet, or if the request is larger than a spare buffer.
+        Returns None if too little has arrived yet, if the request is larger than a spare buffer, or if all are lent.
         """
-        if arrived < self.spare_from_bytes or wanted > self._spare_bytes:
+        if arrived < self.spare_from_bytes or wanted > self._spare_bytes or len(self._lent) == SPARES_MAX:
             return None
-        return self._spares.pop() if self._spares else memoryview(bytearray(self._spare_bytes))
+        spare = self._spares.pop() if self._spares else memoryview(bytearray(self._spare_bytes))
+        self._lent.add(id(spare))
+        return spare
 
     def give_back(self, buffer: memoryview) -> None:
-        """Takes back a spare buffer; a buffer of any other size is dropped."""
-        if len(buffer) == self._spare_bytes and len(self._spares) < _SPARES_MAX:
+        """Takes back a spare buffer; any other buffer is dropped."""
+        if id(buffer) in self._lent:
+            self._lent.remove(id(buffer))
             self._spares.append(buffer)
 
 
 class Inbox:
     """The received bytes of one client's connection that have not been handled."""
 
-    __slots__ = ("_buffers", "_data", "_end", "_owned", "_position", "_request_bytes_max")
+    __slots__ = ("_buffers", "_data", "_end", "_owned", "_position", "_request_bytes_max", "backlog_bytes")
 
     def __init__(self, buffers: ReceiveBuffers, request_bytes_max: int) -> None:
         self._buffers = buffers
@@ -83,6 +89,8 @@ class Inbox:
         self._owned = False
         self._position = 0
         self._end = 0
+        self.backlog_bytes = 0
+        """How many bytes of whole requests, and of what is behind them, the last turn has left."""
 
     @property
     def is_empty(self) -> bool:
@@ -123,7 +131,7 @@ class Inbox:
         if not self._owned:
             self._position = self._end = 0
             return self._buffers.shared
-        assert self._position == 0, "end_turn moves unread bytes to the front"
+        assert self._position == 0, "end_turn moves an incomplete request to the front"
         wanted = self.incomplete_bytes
         capacity = len(self._data)
         if capacity <= self._end < wanted:
@@ -161,12 +169,18 @@ class Inbox:
     def end_turn(self) -> None:
         """Moves the unread bytes out of the shared buffer, which the next connection will overwrite."""
         held = self._end - self._position
+        self.backlog_bytes = held if self._holds_request(held) else 0
         if held == 0:
             if self._owned:
                 self._buffers.give_back(self._data)
                 self._data = self._buffers.shared
                 self._owned = False
             self._end = 0
+        elif self.backlog_bytes:
+            if self._owned:
+                return  # the next turn goes on in place
+            self._move_to(memoryview(bytearray(held)))
+            self._owned = True
         elif self._position or not self._owned:
             spare = self._buffers.take_spare(held, held)
             self._move_to(memoryview(bytearray(held)) if spare is None else spare)
@@ -186,6 +200,13 @@ class Inbox:
             self._buffers.give_back(self._data)
         self._data = buffer
         self._position, self._end = 0, held
+
+    def _holds_request(self, held: int) -> bool:
+        """Whether the unread bytes begin with a whole request, or with one that `next_request` refuses."""
+        if held < _PREFIX_BYTES:
+            return False
+        size: int = _SIZE.unpack_from(self._data, self._position)[0]
+        return size + _PREFIX_BYTES <= held
 
     def _frame_bytes(self) -> int:
         """The size, with its prefix, of the next request, whose prefix has arrived."""

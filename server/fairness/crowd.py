@@ -4,6 +4,7 @@ All others are served in between. Without this, a client would wait for a turn o
 seconds, if there are hundreds.
 """
 
+import math
 from collections import deque
 
 import trio
@@ -14,16 +15,21 @@ BUSY_STAYS_SECONDS = 1.0
 """How long a connection counts as busy after its last long turn."""
 BUSY_TURN_SECONDS_MAX = 0.002
 """After how long the turn of a busy connection ends, if more requests wait."""
+NEW_TURN_SECONDS_MAX = 0.0003
+"""After how long the turn of a new connection ends. A client begins with one small request."""
+LEAD_SECONDS_MAX = 0.01
+"""How far one line may be behind the other, so that it does not have all turns for long afterwards."""
 
 
 class Crowd:
     """The lines of new and of busy connections. One connection at a time takes a turn.
 
-    Both lines have the same right, so that a new client does not wait for all busy ones. `enter` always lets other
-    tasks run first, so that two turns never follow each other directly.
+    Both lines get the same time, so that a new client does not wait for all busy ones, and thousands of new ones do not
+    hold up the busy ones. `enter` always lets other tasks run first, so that two turns never follow each other
+    directly.
     """
 
-    __slots__ = ("_busy", "_is_taken", "_new", "_was_new", "busy_seconds")
+    __slots__ = ("_began", "_busy", "_is_taken", "_lead_seconds", "_new", "_was_new", "busy_seconds")
 
     def __init__(self, busy_seconds: float = BUSY_SECONDS) -> None:
         self.busy_seconds = busy_seconds
@@ -32,16 +38,23 @@ class Crowd:
         self._busy: deque[trio.Event] = deque()
         self._is_taken = False
         self._was_new = False
+        """Whether a new connection has the turn, or had it last."""
+        self._began = 0.0
+        """When the turn began."""
+        self._lead_seconds = 0.0
+        """How much more time the line of new connections has had lately than the line of busy ones."""
 
     async def enter(self, *, is_new: bool = False) -> None:
         """Waits for a turn, which ends with `leave`."""
         if not self._is_taken:
-            self._is_taken = True
+            self._is_taken, self._was_new = True, is_new
+            self._began = math.inf
             try:
                 await trio.lowlevel.checkpoint()
             except BaseException:
                 self.leave()
                 raise
+            self._began = trio.current_time()
             return
         line = self._new if is_new else self._busy
         called = trio.Event()
@@ -54,13 +67,29 @@ class Crowd:
             else:
                 line.remove(called)
             raise
+        self._began = trio.current_time()
 
     def leave(self) -> None:
         """Ends the turn. The next connection in line takes its turn after other tasks have run."""
-        lines = (self._busy, self._new) if self._was_new else (self._new, self._busy)
-        line = lines[0] or lines[1]
-        if line:
-            self._was_new = line is self._new
-            line.popleft().set()
+        self._lead_seconds = lead_after(self._lead_seconds, trio.current_time() - self._began, is_new=self._was_new)
+        self._began = math.inf
+        if self._new and self._busy:
+            is_new = new_is_next(self._lead_seconds, was_new=self._was_new)
+        elif self._new or self._busy:
+            is_new = bool(self._new)
         else:
             self._is_taken = False
+            return
+        self._was_new = is_new
+        (self._new if is_new else self._busy).popleft().set()
+
+
+def lead_after(lead_seconds: float, seconds: float, *, is_new: bool) -> float:
+    """Returns how much more time new connections have had than busy ones, after a turn of one of them."""
+    used = max(0.0, seconds)
+    return max(-LEAD_SECONDS_MAX, min(LEAD_SECONDS_MAX, lead_seconds + (used if is_new else -used)))
+
+
+def new_is_next(lead_seconds: float, *, was_new: bool) -> bool:
+    """Returns whether the next turn is that of a new connection, if both lines wait."""
+    return lead_seconds < 0 or (lead_seconds == 0 and not was_new)

@@ -4,7 +4,7 @@ import math
 
 import trio
 
-from .crowd import BUSY_STAYS_SECONDS, BUSY_TURN_SECONDS_MAX, Crowd
+from .crowd import BUSY_STAYS_SECONDS, BUSY_TURN_SECONDS_MAX, NEW_TURN_SECONDS_MAX, Crowd
 
 
 class PlaceInLine:
@@ -47,7 +47,7 @@ class PlaceInLine:
         """Waits for a turn, which ends with `leave`."""
         await self._crowd.enter(is_new=self.is_new)
         self._began = trio.current_time()
-        self.turn_ends = self._began + BUSY_TURN_SECONDS_MAX
+        self.turn_ends = self._began + (NEW_TURN_SECONDS_MAX if self.is_new else BUSY_TURN_SECONDS_MAX)
 
     def end_turn(self, now: float, handled: int, *, has_more: bool) -> None:
         """Decides from a turn whether the connection stays in line. `handled` is the number of requests in the turn."""

@@ -37,7 +37,7 @@ from tailrace.server.client_connection import (
 from tailrace.server.fairness.crowd import Crowd
 from tailrace.server.fairness.large_requests import ELEMENTS_AT_ONCE, ELEMENTS_EXPECTED, LargeRequests
 from tailrace.server.fairness.request_memory import STALLED_SECONDS_MAX, RequestMemory
-from tailrace.server.fairness.response_memory import HELD_BYTES_MAX, ResponseMemory
+from tailrace.server.fairness.response_memory import HELD_BYTES_MAX, SCARCE_BYTES_MAX, ResponseMemory
 from tailrace.server.foreign_clients import ForeignClients
 from tailrace.server.inbox import ArrivedRequests, Inbox, ReceiveBuffers
 from tailrace.server.request_context import EncodedBody, Reply, RequestContext
@@ -294,7 +294,7 @@ async def test_a_client_that_leaves_during_an_extra_receive_ends_after_the_turn(
         assert script.turns == [1]
 
 
-async def test_a_turn_has_a_limit_so_that_other_clients_get_theirs() -> None:
+async def test_a_turn_has_a_limit_so_that_other_clients_get_theirs(mock_clock: trio.testing.MockClock) -> None:
     script = _Script()
     async with _served(script) as served:
         keys = ["k"] * (2 * REQUESTS_PER_TURN + 1)
@@ -578,7 +578,35 @@ async def test_a_connection_is_read_less_while_memory_for_responses_is_scarce() 
         responses.hold(other.connection, 5 * HELD_BYTES_MAX, trio.current_time())
         await served.client.send(served.ask(*["k"] * 100))
         await trio.testing.wait_all_tasks_blocked()
-        assert len(script.asked) == 6, "three responses are on their way, and three wait here"
+        assert len(script.asked) == 4, "three responses are on their way, and one waits here"
+
+
+async def test_requests_that_wait_for_their_turn_count_as_held() -> None:
+    """Little of them is received while memory is scarce."""
+    script, crowd = _Script(), Crowd(busy_seconds=math.inf)
+    responses = ResponseMemory(10 * HELD_BYTES_MAX)
+    async with (
+        _served(_Script(), responses=responses) as other,
+        _served(script, crowd=crowd, buffer_bytes=1_000_000, responses=responses) as served,
+    ):
+        await crowd.enter()
+        keys = ["k" * 100] * 2 * REQUESTS_PER_TURN
+        await served.client.send(served.ask(*keys))
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(script.asked) == REQUESTS_PER_TURN, "the rest stands in line"
+        assert responses.held_bytes > SCARCE_BYTES_MAX
+        crowd.leave()
+        for _ in range(2 * REQUESTS_PER_TURN):
+            await served.client.response()
+        assert responses.held_bytes == 0
+        responses.hold(other.connection, 5 * HELD_BYTES_MAX, trio.current_time())
+        await crowd.enter()
+        await served.client.send(served.ask(*keys))
+        await trio.testing.wait_all_tasks_blocked()
+        assert responses.held_bytes <= 5 * HELD_BYTES_MAX + SCARCE_BYTES_MAX
+        crowd.leave()
+        for _ in range(2 * REQUESTS_PER_TURN):
+            await served.client.response()
 
 
 async def test_waiting_requests_have_a_bound_too() -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.protocol.error_codes import RemoteProtocolError
-from tailrace.server.inbox import ROOM_BYTES_MAX, SPARE_BYTES, SPARE_FROM_BYTES, Inbox, ReceiveBuffers
+from tailrace.server.inbox import ROOM_BYTES_MAX, SPARE_BYTES, SPARE_FROM_BYTES, SPARES_MAX, Inbox, ReceiveBuffers
 
 REQUEST_BYTES_MAX = 1000
 SHARED_BYTES = 64
@@ -199,6 +199,38 @@ def test_a_request_larger_than_a_spare_buffer_gets_its_own_memory() -> None:
     spare = _large_request(buffers, 1_000_000)
     assert _large_request(buffers, SPARE_BYTES + 1) != spare
     assert _large_request(buffers, 1_000_000) == spare, "it was given back on the way"
+
+
+def test_few_spare_buffers_are_lent() -> None:
+    """Each is much larger than what thousands of clients have to send for it."""
+    buffers = ReceiveBuffers()
+    lent = [buffers.take_spare(SPARE_FROM_BYTES, SPARE_FROM_BYTES) for _ in range(SPARES_MAX)]
+    assert buffers.take_spare(SPARE_FROM_BYTES, SPARE_FROM_BYTES) is None
+    buffers.give_back(memoryview(bytearray(SPARE_BYTES)))
+    assert buffers.take_spare(SPARE_FROM_BYTES, SPARE_FROM_BYTES) is None, "that one was not lent"
+    assert lent[0] is not None
+    buffers.give_back(lent[0])
+    assert buffers.take_spare(SPARE_FROM_BYTES, SPARE_FROM_BYTES) is lent[0]
+
+
+def test_requests_that_wait_for_the_next_turn_take_no_spare_buffer_and_are_moved_once() -> None:
+    buffers = ReceiveBuffers(SHARED_BYTES, spare_bytes=150, spare_from_bytes=10)
+    inbox = Inbox(buffers, REQUEST_BYTES_MAX)
+    _Sender(inbox, b"".join(map(_frame, (b"first", b"second", b"third", b"fourth")))).deliver(SHARED_BYTES)
+    assert inbox.backlog_bytes == 0
+    assert _take(inbox, 1) == [b"first"]
+    assert inbox.backlog_bytes == 10 + 9 + 10
+    second = inbox.next_request()
+    inbox.end_turn()
+    third = inbox.next_request()
+    assert second is not None
+    assert third is not None
+    assert second.obj is third.obj
+    assert len(second.obj) == 10 + 9 + 10
+    inbox.end_turn()
+    assert inbox.backlog_bytes == 10
+    assert _take(inbox, 1) == [b"fourth"]
+    assert inbox.backlog_bytes == 0
 
 
 def test_closing_returns_a_lent_buffer() -> None:

@@ -3,7 +3,7 @@
 import trio
 import trio.testing
 
-from tailrace.server.fairness.crowd import Crowd
+from tailrace.server.fairness.crowd import LEAD_SECONDS_MAX, Crowd, lead_after, new_is_next
 
 
 async def _order(*wanted: tuple[str, bool]) -> list[str]:
@@ -25,13 +25,48 @@ async def _order(*wanted: tuple[str, bool]) -> list[str]:
     return order
 
 
-async def test_turns_are_taken_in_order() -> None:
+async def test_turns_are_taken_in_order(mock_clock: trio.testing.MockClock) -> None:
     assert await _order(("a", False), ("b", False), ("c", False)) == ["a", "b", "c"]
 
 
-async def test_a_new_connection_does_not_wait_for_all_busy_ones() -> None:
+async def test_a_new_connection_does_not_wait_for_all_busy_ones(mock_clock: trio.testing.MockClock) -> None:
     wanted = [("a", False), ("b", False), ("new", True), ("newer", True), ("c", False)]
     assert await _order(*wanted) == ["new", "a", "newer", "b", "c"]
+
+
+async def test_both_lines_get_the_same_time(mock_clock: trio.testing.MockClock) -> None:
+    crowd, order = Crowd(), list[str]()
+    await crowd.enter(is_new=True)
+
+    async def take_turn(name: str, seconds: float) -> None:
+        await crowd.enter(is_new=name == "new")
+        order.append(name)
+        mock_clock.jump(seconds)
+        crowd.leave()
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(take_turn, "busy", 0.002)
+        for _ in range(8):
+            nursery.start_soon(take_turn, "new", 0.0005)
+        await trio.testing.wait_all_tasks_blocked()
+        crowd.leave()
+    assert order[0] == "busy"
+    assert "".join(name[0] for name in order) in ("bnnnnbnnnnb", "bnnnnnbnnnb", "bnnnnbnnnbn")
+
+
+def test_the_line_that_has_had_less_time_is_next() -> None:
+    assert new_is_next(-0.001, was_new=True)
+    assert not new_is_next(0.001, was_new=False)
+    assert new_is_next(0.0, was_new=False)
+    assert not new_is_next(0.0, was_new=True)
+
+
+def test_a_line_that_was_alone_for_long_does_not_wait_as_long_afterwards() -> None:
+    assert lead_after(0.001, 0.002, is_new=True) == 0.003
+    assert lead_after(0.0, 0.002, is_new=False) == -0.002
+    assert lead_after(0.0, 100.0, is_new=True) == LEAD_SECONDS_MAX
+    assert lead_after(0.0, 100.0, is_new=False) == -LEAD_SECONDS_MAX
 
 
 async def test_other_tasks_run_before_each_turn() -> None:

@@ -3,7 +3,13 @@
 import trio
 import trio.testing
 
-from tailrace.server.fairness.crowd import BUSY_SECONDS, BUSY_STAYS_SECONDS, BUSY_TURN_SECONDS_MAX, Crowd
+from tailrace.server.fairness.crowd import (
+    BUSY_SECONDS,
+    BUSY_STAYS_SECONDS,
+    BUSY_TURN_SECONDS_MAX,
+    NEW_TURN_SECONDS_MAX,
+    Crowd,
+)
 from tailrace.server.fairness.place_in_line import PlaceInLine
 
 SHORT, LONG = BUSY_SECONDS / 2, BUSY_SECONDS * 2
@@ -22,7 +28,7 @@ def test_a_connection_whose_work_takes_long_stands_in_line_for_a_while() -> None
 async def _turn(place: PlaceInLine, seconds: float, handled: int, *, has_more: bool = False) -> None:
     await place.enter()
     began = trio.current_time()
-    assert place.turn_ends == began + BUSY_TURN_SECONDS_MAX
+    assert place.turn_ends == began + (NEW_TURN_SECONDS_MAX if place.is_new else BUSY_TURN_SECONDS_MAX)
     place.end_turn(began + seconds, handled, has_more=has_more)
     place.leave()
     assert place.turn_ends is None

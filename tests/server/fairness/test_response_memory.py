@@ -1,6 +1,12 @@
 from msgspec import Struct
 
-from tailrace.server.fairness.response_memory import HELD_BYTES_MAX, SCARCE_BYTES_MAX, SLOW_SECONDS, ResponseMemory
+from tailrace.server.fairness.response_memory import (
+    CLOSED_AT_ONCE_MAX,
+    HELD_BYTES_MAX,
+    SCARCE_BYTES_MAX,
+    SLOW_SECONDS,
+    ResponseMemory,
+)
 
 LIMIT = 1000
 
@@ -18,8 +24,10 @@ def test_a_connection_may_hold_less_while_memory_is_scarce() -> None:
     assert memory.allowance == HELD_BYTES_MAX
     memory.hold(other, 1, now=0)
     assert memory.allowance == SCARCE_BYTES_MAX
+    assert memory.is_scarce
     memory.hold(client, 10, now=0)
     assert memory.allowance == HELD_BYTES_MAX
+    assert not memory.is_scarce
     assert memory.held_bytes == 11
 
 
@@ -56,6 +64,23 @@ def test_as_many_are_closed_as_necessary() -> None:
         memory.hold(client, 100, now=number * SLOW_SECONDS)
     assert [bool(client.reason) for client in clients] == [True] * 4 + [False] * 7
     assert memory.held_bytes == 700
+
+
+def test_few_clients_are_closed_in_one_go() -> None:
+    memory, last = ResponseMemory(LIMIT), _Client()
+    clients = [_Client() for _ in range(4 * CLOSED_AT_ONCE_MAX)]
+    for client in clients:
+        memory.hold(client, 5, now=0)
+
+    def closed() -> int:
+        return sum(bool(client.reason) for client in clients)
+
+    memory.hold(last, 1000, now=SLOW_SECONDS)
+    assert closed() == CLOSED_AT_ONCE_MAX
+    memory.hold(last, 1001, now=SLOW_SECONDS + 0.001)
+    assert closed() == CLOSED_AT_ONCE_MAX, "others are served first"
+    memory.hold(last, 1002, now=SLOW_SECONDS + 0.1)
+    assert closed() == 2 * CLOSED_AT_ONCE_MAX
 
 
 def test_a_client_that_catches_up_begins_anew() -> None:
