@@ -351,7 +351,9 @@ class ClientConnection:
                     self._take_turn()
                 finally:
                     self._dispatcher.end_turn()
-            self._line.end_turn(self._now(), self._handled, has_more=self._inbox.has_request)
+            # Work that has begun is awaited first: what is behind its request may not be a request.
+            has_more = self._inbox.has_request if self._awaited is None else not self._inbox.is_empty
+            self._line.end_turn(self._now(), self._handled, has_more=has_more)
         finally:
             self._line.leave()
 

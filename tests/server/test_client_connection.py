@@ -496,6 +496,23 @@ async def test_rare_work_that_has_begun_completes_without_the_client() -> None:
         assert finished.is_set()
 
 
+async def test_rare_work_of_a_busy_connection_is_done_before_malformed_data_ends_it() -> None:
+    finished: list[str] = []
+
+    async def rarely(request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+        await trio.lowlevel.checkpoint()
+        finished.append(request.key)
+        return FindCoordinatorResponse(host=request.key)
+
+    script = _Script(lambda context, request: rarely(request) if request.key == "rare" else FindCoordinatorResponse())
+    async with _served(script, crowd=Crowd(busy_seconds=0)) as served:
+        await served.client.send(served.ask("usual"))
+        await served.client.response()
+        await served.client.send(served.ask("rare") + b"\xff\xff\xff\xff")
+        await served.ended.wait()
+        assert finished == ["rare"]
+
+
 async def test_the_connection_stops_reading_from_a_client_that_does_not_read() -> None:
     """Unsent responses have a bound; beyond it, further requests stay in the network."""
     large = "x" * 30_000

@@ -70,11 +70,13 @@ def handle(
     must_wait = confirmations.is_question and not confirmations.ask(host) and confirmations.hold(host, request)
     if must_wait:
         return _produce_confirmed(host, context, request, confirmations)
-    reply = _begin(host, request, _produce(host, context, request, confirmations))
-    if isinstance(reply, CoroutineType):
-        return _end_after(host, confirmations, reply)
-    confirmations.end(host)
-    return reply
+    reply = None
+    try:
+        reply = _begin(host, request, _produce(host, context, request, confirmations))
+    finally:
+        if not isinstance(reply, CoroutineType):
+            confirmations.end(host)
+    return _end_after(host, confirmations, reply) if isinstance(reply, CoroutineType) else reply
 
 
 async def _produce_confirmed(
