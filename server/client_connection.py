@@ -191,6 +191,8 @@ class ClientConnection:
                             await self._serve()
                         except ForeignProtocolError as error:
                             await self._refuse_foreign(error)
+                        finally:
+                            await self._complete_rare_work()
                     if self._finishing:
                         await self._wait_for_close()
                     elif self._serving.cancelled_caught:
@@ -311,16 +313,20 @@ class ClientConnection:
                 self._only_reads = True
                 await self._connection.call_when_readable(self._on_readable, self._dispatcher.end_turn)
                 self._only_reads = False
-            if self._awaited is not None:
-                (context, reply), self._awaited = self._awaited, None
-                # A change that has begun completes, even if the client leaves.
-                is_shielded, self._reads_large = not self._reads_large, False
-                with trio.CancelScope(shield=is_shielded):
-                    message = await reply
-                if message is not None:
-                    respond_with(context, message, self._apis[context.api_key])
-                if self._gate is not None:
-                    self._gate.lift_if_logged_in()
+            await self._complete_rare_work()
+
+    async def _complete_rare_work(self) -> None:
+        """Waits for the rare work of the last turn, if there is any. It completes even if the client leaves."""
+        if self._awaited is None:
+            return
+        (context, reply), self._awaited = self._awaited, None
+        is_shielded, self._reads_large = not self._reads_large, False
+        with trio.CancelScope(shield=is_shielded):
+            message = await reply
+        if message is not None:
+            respond_with(context, message, self._apis[context.api_key])
+        if self._gate is not None:
+            self._gate.lift_if_logged_in()
 
     async def _stay_muted(self) -> None:
         """Handles nothing until the client need not wait any more, or has left.
@@ -351,9 +357,7 @@ class ClientConnection:
                     self._take_turn()
                 finally:
                     self._dispatcher.end_turn()
-            # Work that has begun is awaited first: what is behind its request may not be a request.
-            has_more = self._inbox.has_request if self._awaited is None else not self._inbox.is_empty
-            self._line.end_turn(self._now(), self._handled, has_more=has_more)
+            self._line.end_turn(self._now(), self._handled, has_more=self._inbox.has_request)
         finally:
             self._line.leave()
 

@@ -5,7 +5,7 @@ records can take as long to check. Other clients are served between the steps. O
 handled, so that the memory of one is all that they need.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from types import CoroutineType
 from typing import TypeVar
 
@@ -58,12 +58,19 @@ class LargeRequests:
         """Whether another request may be handled in steps."""
         return self.held_bytes < HELD_BYTES_MAX
 
-    async def take_steps(self, steps: Generator[None, None, Result], size: int, end_turn: Callable[[], None]) -> Result:
-        """Handles a request of this size in steps, and returns the result of the last one.
+    def take_steps(
+        self, steps: Generator[None, None, Result], size: int, end_turn: Callable[[], None]
+    ) -> Coroutine[object, object, Result]:
+        """Returns a coroutine that handles a request of this size in steps, and returns the result of the last one.
 
         `end_turn` is called whenever other clients are served. A step takes at most about a millisecond.
         """
         self.held_bytes += size
+        return self._take_steps(steps, size, end_turn)
+
+    async def _take_steps(
+        self, steps: Generator[None, None, Result], size: int, end_turn: Callable[[], None]
+    ) -> Result:
         try:
             async with self._reading:
                 while True:

@@ -323,6 +323,8 @@ async def test_the_heavy_requests_that_wait_are_bounded(
         await running.create("t", 2)
         first, second = await running.client(), await running.client()
         await first.send(first.encode(ApiKey.PRODUCE, BY_NAME, request(heavy_batch(), heavy_batch())))
+        while running.spu.large_requests.has_room:
+            await trio.lowlevel.checkpoint()
         answers = await ask(second, request(heavy_batch(), batch(b"a")))
         assert [each.error_code for each in answers] == [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NONE]
         answers = (await first.response()).responses[0].partition_responses
