@@ -166,7 +166,7 @@ def scenario_of(
     is_retained = "log.retention.check.interval.ms" in broker
     if cleaning.random() < 0.25 and not is_retained:
         topic["cleanup.policy"] = "compact"
-        broker |= _compacting(cleaning)
+        broker |= compacting(cleaning)
     has_erasers = cleaning.random() < 0.25 and not (is_retained or may_lose) and "cleanup.policy" not in topic
     has_meddlers = random_of(seed, "meddling").random() < 0.15 and not may_lose
     grows = random_of(seed, "growing").random() < 0.2 and not (moves_replicas or has_erasers or has_meddlers)
@@ -256,7 +256,7 @@ def group_scenario_of(
     if chance.random() < 0.25:
         broker["log.flush.interval.messages"] = "1"
     if chance.random() < 0.7:
-        broker |= _compacting(chance)
+        broker |= compacting(chance)
     grows = random_of(seed, "growing").random() < 0.3
     if random_of(seed, "preferred").random() < 0.2:
         broker["leader.imbalance.check.interval.seconds"] = "1"
@@ -283,7 +283,7 @@ def group_scenario_of(
     )
 
 
-def _compacting(chance: Random) -> dict[str, str]:
+def compacting(chance: Random) -> dict[str, str]:
     """Returns configs that compact all the time, in short segments.
 
     Tombstones are kept for longer than a simulation takes: as in Kafka, a replica that is offline for longer must not

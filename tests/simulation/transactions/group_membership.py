@@ -15,9 +15,8 @@ from tailrace.protocol.messages.sync_group import SyncGroupRequest, SyncGroupReq
 
 from .transaction_client import GROUP_KEYS, REMOVED, TransactionClient, check
 from .transaction_history import Partition
-from .transaction_scenario import GROUP
+from .transaction_scenario import GROUP, SESSION_SECONDS
 
-SESSION_SECONDS = 1.5
 REBALANCE_SECONDS = 2.0
 HEARTBEAT_SECONDS = 0.3
 NO_GENERATION = -1

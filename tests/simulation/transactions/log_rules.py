@@ -2,8 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import pairwise, starmap
 
+from .kept_records import KeptRecords, keys_of, last_offsets
 from .transaction_history import (
     Anomaly,
     Fate,
@@ -11,7 +12,7 @@ from .transaction_history import (
     Marker,
     Outcome,
     Partition,
-    Send,
+    Record,
     Stored,
     TransactionHistory,
 )
@@ -46,7 +47,7 @@ def duplicates(history: TransactionHistory) -> Iterator[Anomaly]:
 
 def lost_writes(history: TransactionHistory) -> Iterator[Anomaly]:
     """Yields acknowledged values, of committed transactions or of none, that a final read does not get."""
-    kept = _Kept(history)
+    kept = KeptRecords(history)
     for send, producer, transaction in history.sends():
         is_committed = transaction is None or transaction.fate is Fate.COMMITTED
         if is_committed and send.outcome is Outcome.OK and kept.has(send) is False:
@@ -56,7 +57,7 @@ def lost_writes(history: TransactionHistory) -> Iterator[Anomaly]:
 
 def torn_transactions(history: TransactionHistory) -> Iterator[Anomaly]:
     """Yields transactions of which a final read gets some acknowledged values, and lacks others for ever."""
-    kept = _Kept(history)
+    kept = KeptRecords(history)
     for transaction in history.transactions():
         sends = [send for send in transaction.sends if send.outcome is Outcome.OK]
         seen = [send.value for send in sends if kept.has(send)]
@@ -122,9 +123,14 @@ def unsettled_logs(history: TransactionHistory) -> Iterator[Anomaly]:
 
 def disobeyed_markers(history: TransactionHistory) -> Iterator[Anomaly]:
     """Yields records that a read_committed reader gets or lacks against what the markers in the final log say."""
+    keys = keys_of(history)
     for log in history.final_logs:
-        should_be = _committed_by_markers(log)
-        committed = {(record.offset, record.value) for record in log.committed}
+        should_be = {each for each in _committed_by_markers(log) if each[0] >= log.log_start}
+        committed = {(record.offset, record.value) for record in log.committed if record.offset >= log.log_start}
+        if log.is_compacted:
+            # The logs were read one after the other, and compaction may have removed records between the readings.
+            last = last_offsets(starmap(Record, sorted(should_be)), keys)
+            committed = {each for each in committed if each in should_be or each[0] >= last.get(keys.get(each[1]), -1)}
         for offset, value in sorted(committed - should_be):
             yield Anomaly(
                 "disobeyed marker", f"{value!r} at {offset} of {log.partition} has no commit marker, and is read"
@@ -163,19 +169,3 @@ def _observations(history: TransactionHistory) -> Iterator[tuple[str, Partition,
             yield "the final read_committed log", log.partition, record.offset, record.value
         for stored in log.uncommitted:
             yield "the final log", log.partition, stored.offset, stored.value
-
-
-class _Kept:
-    """What the final read_committed logs have."""
-
-    def __init__(self, history: TransactionHistory) -> None:
-        self._log_starts = {log.partition: log.log_start for log in history.final_logs}
-        self._values = {log.partition: {record.value for record in log.committed} for log in history.final_logs}
-
-    def has(self, send: Send) -> bool | None:
-        """Whether the record is there; None if that partition was not read, or if the record may have been deleted with
-        the beginning of its log."""
-        start = self._log_starts.get(send.partition)
-        if start is None or (start > 0 if send.offset is None else send.offset < start):
-            return None
-        return send.value in self._values[send.partition]

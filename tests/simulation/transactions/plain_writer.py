@@ -14,13 +14,16 @@ from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequ
 
 from .transaction_client import ELSEWHERE, check
 from .transaction_history import Outcome, Partition, Producer, Send, TransactionHistory
+from .transaction_scenario import key_of
 
 INIT_PRODUCER_ID_VERSION = 4
 PRODUCE_VERSION = 9
 
 
 class PlainWriter:
-    def __init__(self, world: World, name: str, partition: Partition, history: TransactionHistory) -> None:
+    def __init__(
+        self, world: World, name: str, partition: Partition, history: TransactionHistory, *, is_compacted: bool
+    ) -> None:
         self.name = name
         self.is_done = False
         self._client = PatientClient(world, name, random_of(world.seed, name))
@@ -30,6 +33,7 @@ class PlainWriter:
         self._is_settling = trio.Event()
         self._producer = Producer(name)
         self._producer_id = -1
+        self._is_compacted = is_compacted
         history.producers.append(self._producer)
 
     @property
@@ -55,9 +59,10 @@ class PlainWriter:
 
     async def _write(self) -> None:
         number = len(self._producer.sends)
-        send = Send(self._partition, b"%s/%d" % (self.name.encode(), number), trio.current_time())
+        value = b"%s/%d" % (self.name.encode(), number)
+        send = Send(self._partition, value, trio.current_time(), key=key_of(value) if self._is_compacted else None)
         self._producer.sends.append(send)
-        record = Record(0, self._world.clock_of_clients.now_ms(), None, send.value)
+        record = Record(0, self._world.clock_of_clients.now_ms(), send.key, send.value)
         batch = build_batch([record], producer_id=self._producer_id, producer_epoch=0, base_sequence=number)
         data = PartitionProduceData(self._partition.number, bytes(batch))
         request = ProduceRequest(

@@ -11,6 +11,7 @@ from simulation.planted_group_bugs import responds_before_it_is_committed
 
 from tailrace.broker.coordination.pending_records import PendingRecords
 from tailrace.broker.groups.classic.classic_group import ClassicGroup
+from tailrace.broker.groups.consumer.consumer_group import ConsumerGroup
 from tailrace.broker.groups.offsets.offset_fetching import FetchableOffsets
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.transactions.common.transaction_status import State
@@ -21,6 +22,8 @@ from tailrace.broker.transactions.hosting.transaction_coordination import Transa
 from tailrace.broker.transactions.markers.marker_writing import _PendingMarkers
 from tailrace.cluster.specs import TopicPartition
 from tailrace.protocol.error_codes import ErrorCode
+from tailrace.storage.compaction.compaction import AbortedRanges, Rules
+from tailrace.storage.log import compaction_steps
 from tailrace.storage.producers.producer_state import ProducerStates
 from tailrace.storage.transactions.log_transactions import LogTransactions
 
@@ -233,6 +236,54 @@ def accepts_offsets_of_earlier_generations(patch: Patch) -> None:
     patch.setattr(ClassicGroup, "check_commit", check)
 
 
+def accepts_offsets_of_earlier_member_epochs(patch: Patch) -> None:
+    """Forgets that a member of a KIP-848 group may have lost its partitions since then."""
+
+    def check(self: ConsumerGroup, *identity: Any, transactional: bool = False, **more: Any) -> None:
+        if not transactional:
+            original(self, *identity, transactional=transactional, **more)
+
+    original = ConsumerGroup.check_commit
+    patch.setattr(ConsumerGroup, "check_commit", check)
+
+
+# compaction and deletion
+
+
+def compacts_records_of_aborted_transactions_like_others(patch: Patch) -> None:
+    patch.setattr(AbortedRanges, "has", lambda self, header: False)
+
+
+def compacts_open_transactions(patch: Patch) -> None:
+    """Lets records of open transactions supersede others, although the transactions may be aborted."""
+
+    def end(facts: Any, config: Any, *, now_ms: int, stable_end: int) -> int:
+        return original(facts, config, now_ms=now_ms, stable_end=1 << 60)
+
+    original = compaction_steps.compactable_end
+    patch.setattr(compaction_steps, "compactable_end", end)
+
+
+def drops_markers_whose_records_stay(patch: Patch) -> None:
+    def keeps_marker(self: Rules, header: Any) -> bool:
+        self._left.discard(header.producer_id)
+        return original(self, header)
+
+    original = Rules.keeps_marker
+    patch.setattr(Rules, "keeps_marker", keeps_marker)
+
+
+def forgets_aborted_transactions_that_were_deleted_in_part(patch: Patch) -> None:
+    """Shows the rest of an aborted transaction whose first records were deleted."""
+
+    def aborted(self: LogTransactions, start: int, end: int) -> Any:
+        first = min((segment.base for segment in self._segments.sealed), default=self._segments.open.base)
+        return [each for each in original(self, start, end) if each.first_offset >= first]
+
+    original = LogTransactions.aborted
+    patch.setattr(LogTransactions, "aborted", aborted)
+
+
 MOVING = (
     "kill_transaction_coordinator",
     "restart_transaction_coordinator",
@@ -254,6 +305,9 @@ class PlantedTransactionBug(Struct, frozen=True):
     has_members: bool = False
     second_protocol: float | None = None
     """The share of TV2, or None for the seed's choice."""
+    has_new_members: bool = False
+    ages: bool = False
+    """Whether seeds may compact their topics, or delete the beginnings of their logs."""
     strays: float | None = None
     timeout_seconds: tuple[float, ...] | None = None
     first_seed: int = 0
@@ -263,7 +317,7 @@ class PlantedTransactionBug(Struct, frozen=True):
         """Yields the scenarios in which the bug may be detected."""
         for seed in count(self.first_seed):
             more: dict[str, Any] = {} if self.faults is None else {"faults": self.faults}
-            scenario = transaction_scenario_of(seed, replicas=self.replicas, **more)
+            scenario = transaction_scenario_of(seed, replicas=self.replicas, ages=self.ages, **more)
             if self.is_synced:
                 topic = {**scenario.topic, "flush.messages": "1"}
                 broker = {**scenario.broker, "log.flush.interval.messages": "1"}
@@ -271,6 +325,7 @@ class PlantedTransactionBug(Struct, frozen=True):
             chosen = {
                 "has_processors": self.has_processors,
                 "has_members": self.has_members,
+                "has_new_members": self.has_new_members,
                 "second_protocol": self.second_protocol,
                 "strays": self.strays,
                 "timeout_seconds": self.timeout_seconds,
@@ -319,4 +374,11 @@ TRANSACTION_BUGS = (
         reports_offsets_although_others_are_pending, (), has_processors=True, has_members=True, first_seed=2
     ),
     PlantedTransactionBug(accepts_offsets_of_earlier_generations, (), has_processors=True, has_members=True),
+    PlantedTransactionBug(
+        accepts_offsets_of_earlier_member_epochs, (), has_processors=True, has_members=True, has_new_members=True
+    ),
+    PlantedTransactionBug(compacts_records_of_aborted_transactions_like_others, (), ages=True),
+    PlantedTransactionBug(compacts_open_transactions, (), ages=True),
+    PlantedTransactionBug(drops_markers_whose_records_stay, (), ages=True),
+    PlantedTransactionBug(forgets_aborted_transactions_that_were_deleted_in_part, (), ages=True),
 )

@@ -7,6 +7,7 @@ transactions commit for a partition rise.
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
+from .kept_records import KeptRecords
 from .transaction_history import Anomaly, Fate, Outcome, Partition, Source, Transaction, TransactionHistory
 
 NO_OFFSET = -1
@@ -16,18 +17,30 @@ GroupPartition = tuple[str, Partition]
 
 def wrong_output_counts(history: TransactionHistory) -> Iterator[Anomaly]:
     """Yields inputs that are not exactly once in the output, and are before the committed offset; and inputs that are
-    in the output, but not before the committed offset."""
+    in the output, but not before the committed offset.
+
+    An acknowledged output of a committed transaction counts even if it was removed from the log. An input that was
+    removed may have no output, because the transaction that processed it was aborted before.
+    """
+    kept = KeptRecords(history)
     visible = {record.value for log in history.final_logs for record in log.committed}
     outputs: Counter[Source] = Counter()
+    removed: Counter[Source] = Counter()
+    """How many outputs are not there, and may have been committed and removed."""
     known: set[Source] = set()
-    for send, _, _ in history.sends():
+    for send, _, transaction in history.sends():
         if send.source is not None:
             known.add(send.source)
-            outputs[send.source] += send.value in visible
+            fate = Fate.COMMITTED if transaction is None else transaction.fate
+            may_be_removed = send.value not in visible and fate is not Fate.ABORTED and kept.has(send) is None
+            is_sure = may_be_removed and fate is Fate.COMMITTED and send.outcome is Outcome.OK
+            outputs[send.source] += send.value in visible or (is_sure and history.final_log(send.partition) is not None)
+            removed[send.source] += may_be_removed and not is_sure
     for source in sorted(known):
         offset = history.final_offsets.get((source.group, source.partition), NO_OFFSET)
         expected = int(source.offset < offset)
-        if outputs[source] != expected:
+        least = 0 if kept.may_lack_input(source.partition, source.offset) else expected
+        if not least - removed[source] <= outputs[source] <= expected:
             yield Anomaly(
                 "wrong output",
                 f"input {source.offset} of {source.partition} is {outputs[source]} times in the output, but "
@@ -72,6 +85,7 @@ def torn_offsets(history: TransactionHistory) -> Iterator[Anomaly]:
     A later transaction may have committed larger offsets, so only outputs without their offsets are certain; and an
     offset that only one transaction sent shows that it was committed.
     """
+    kept = KeptRecords(history)
     visible = {record.value for log in history.final_logs for record in log.committed}
     senders: dict[tuple[str, Partition, int], list[Transaction]] = defaultdict(list)
     for transaction in history.transactions():
@@ -80,7 +94,7 @@ def torn_offsets(history: TransactionHistory) -> Iterator[Anomaly]:
                 senders[sent.group, partition, offset].append(transaction)
     for transaction in history.transactions():
         shown = [send.value for send in transaction.sends if send.value in visible]
-        hidden = [send.value for send in transaction.sends if send.outcome is Outcome.OK and send.value not in visible]
+        hidden = [send.value for send in transaction.sends if send.outcome is Outcome.OK and kept.has(send) is False]
         for sent in transaction.offsets if all(history.final_log(each.partition) for each in transaction.sends) else ():
             for partition, offset in sent.offsets.items():
                 final = history.final_offsets.get((sent.group, partition), NO_OFFSET)

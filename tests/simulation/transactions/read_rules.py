@@ -5,14 +5,17 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from .kept_records import KeptRecords
 from .transaction_history import (
     Anomaly,
     Fate,
+    FinalLog,
     Outcome,
     Partition,
     Poll,
     Position,
     Producer,
+    Record,
     Send,
     Transaction,
     TransactionHistory,
@@ -59,7 +62,11 @@ def precommitted_reads(history: TransactionHistory) -> Iterator[Anomaly]:
 
 def vanished_reads(history: TransactionHistory) -> Iterator[Anomaly]:
     """Yields values that a reader got and that a final reader of the same kind no longer gets, although nothing was
-    deleted there."""
+    deleted there.
+
+    Compaction may remove records that are superseded, and those of transactions that are not known to be committed.
+    """
+    kept, owners = KeptRecords(history), _owners(history)
     for reader in history.readers:
         for poll in reader.polls():
             log = history.final_log(poll.partition)
@@ -67,7 +74,9 @@ def vanished_reads(history: TransactionHistory) -> Iterator[Anomaly]:
                 continue
             left = {record.value for record in (log.committed if reader.reads_committed else log.uncommitted)}
             for offset, value in poll.records:
-                if offset >= log.log_start and value not in left:
+                if offset < log.log_start or value in left:
+                    continue
+                if not _may_be_compacted(kept, owners, log, reader.reads_committed, Record(offset, value)):
                     yield Anomaly(
                         "vanished read", f"{reader.name} got {value!r} at {offset} of {poll.partition}, which is gone"
                     )
@@ -87,7 +96,7 @@ def unstable_reads(history: TransactionHistory) -> Iterator[Anomaly]:
 
 def wrong_stable_ends(history: TransactionHistory) -> Iterator[Anomaly]:
     """Yields last stable offsets that fell under one leader, lay beyond the high watermark, or passed an open
-    transaction."""
+    transaction. What was deleted of a transaction is passed."""
     newest: dict[tuple[str, Partition, int], int] = {}
     opened: dict[Partition, list[tuple[int, Send, Transaction, float]]] = defaultdict(list)
     for send, transaction, until in _open_sends(history):
@@ -113,7 +122,7 @@ def wrong_stable_ends(history: TransactionHistory) -> Iterator[Anomaly]:
                     )
                 newest[key] = max(end, newest.get(key, 0))
             for offset, send, transaction, until in opened[poll.partition]:
-                if end > offset and send.ended < poll.began and poll.ended < until:
+                if end > max(offset, poll.log_start) and send.ended < poll.began and poll.ended < until:
                     yield Anomaly(
                         "wrong stable offset",
                         f"{reader.name} was told that {poll.partition} is stable up to {end}, while {transaction} was "
@@ -142,23 +151,31 @@ def reordered_polls(history: TransactionHistory) -> Iterator[Anomaly]:
 def skipped_records(history: TransactionHistory) -> Iterator[Anomaly]:
     """Yields records of the final log that a reader passed without getting them.
 
-    A reader is past a record when it gets a later one of the same partition. What was deleted meanwhile does not count.
+    A reader is past a record when it gets a later one of the same partition. What was deleted meanwhile does not count,
+    and neither does what compaction may remove, because it may have done so in the replica that was read.
     """
+    kept, owners = KeptRecords(history), _owners(history)
     for reader in history.readers:
         positions: dict[Partition, int] = {}
         for event in reader.events:
             if isinstance(event, Position):
                 positions[event.partition] = event.offset
             elif event.records:
-                yield from _skipped(history, reader.name, reader.reads_committed, event, positions)
+                log = history.final_log(event.partition)
+                if log is not None:
+                    for offset, value in _skipped(log, reader.reads_committed, event, positions):
+                        if not _may_be_compacted(kept, owners, log, reader.reads_committed, Record(offset, value)):
+                            yield Anomaly(
+                                "skipped record",
+                                f"{reader.name} got {event.records[-1].offset} of {log.partition}, but not {value!r} "
+                                f"at {offset}",
+                            )
 
 
 def _skipped(
-    history: TransactionHistory, name: str, reads_committed: bool, poll: Poll, positions: dict[Partition, int]
-) -> Iterator[Anomaly]:
-    log = history.final_log(poll.partition)
-    if log is None:
-        return
+    log: FinalLog, reads_committed: bool, poll: Poll, positions: dict[Partition, int]
+) -> Iterator[tuple[int, bytes]]:
+    """Yields the records of the final log that the response has passed, and moves the position of its reader."""
     records = log.committed if reads_committed else log.uncommitted
     offsets = [record.offset for record in records]
     start = max(positions.get(poll.partition, 0), log.log_start)
@@ -166,11 +183,20 @@ def _skipped(
     got = {record.offset for record in poll.records}
     for index in range(bisect_left(offsets, start), bisect_right(offsets, last)):
         if offsets[index] not in got:
-            yield Anomaly(
-                "skipped record",
-                f"{name} got {last} of {poll.partition}, but not {records[index].value!r} at {offsets[index]}",
-            )
+            yield offsets[index], records[index].value
     positions[poll.partition] = max(last + 1, positions.get(poll.partition, 0))
+
+
+def _may_be_compacted(
+    kept: KeptRecords, owners: Mapping[bytes, Owner], log: FinalLog, reads_committed: bool, record: Record
+) -> bool:
+    """Returns whether compaction may have removed what such a reader gets, or may get: a record that is superseded, or
+    one of a transaction that is not known to be committed."""
+    if not log.is_compacted:
+        return False
+    transaction = owners[record.value][2] if record.value in owners else None
+    is_committed = reads_committed or transaction is None or transaction.fate is Fate.COMMITTED
+    return not is_committed or kept.may_lack(log.partition, record.offset, record.value)
 
 
 def _open_sends(history: TransactionHistory) -> Iterator[tuple[Send, Transaction, float]]:

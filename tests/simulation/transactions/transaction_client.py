@@ -375,7 +375,7 @@ class TransactionClient:
         self._sequences[partition] = sequence + len(sends)
         now_ms = self._world.clock_of_clients.now_ms()
         data = build_batch(
-            [Record(number, now_ms, None, each.value) for number, each in enumerate(sends)],
+            [Record(number, now_ms, each.key, each.value) for number, each in enumerate(sends)],
             producer_id=self._producer_id,
             producer_epoch=self._epoch,
             base_sequence=sequence,

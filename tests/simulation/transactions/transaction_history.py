@@ -60,6 +60,8 @@ class Send(Struct, eq=False):
     ended: float = math.inf
     source: Source | None = None
     """The input, if this is an output of consume-process-produce. There is one output per input and transaction."""
+    key: bytes | None = None
+    """The key, if later records of the same key supersede the record."""
 
 
 class SentOffsets(Struct, eq=False):
@@ -166,6 +168,8 @@ class Poll(Struct, eq=False):
     stable_end: int | None = None
     """The last stable offset in the response."""
     high_watermark: int | None = None
+    log_start: int = 0
+    """The offset below which the replica that responded had deleted everything."""
 
 
 class Reader(Struct, eq=False):
@@ -219,6 +223,9 @@ class FinalLog(Struct, eq=False):
     """The last stable offset, from ListOffsets with read_committed."""
     log_end: int
     """The high watermark, from ListOffsets with read_uncommitted."""
+    is_compacted: bool = False
+    """Whether compaction may remove each record that has a later committed one of the same key, and each aborted one.
+    What is read first may be removed before the second reading: `committed` was read before `uncommitted`."""
 
 
 class TransactionHistory(Struct, eq=False):

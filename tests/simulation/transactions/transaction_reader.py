@@ -7,7 +7,7 @@ from typing import Any
 import trio
 from msgspec import Struct
 from simulation.client import WireClient
-from simulation.consumer import FETCH_VERSION, LATEST, LIST_OFFSETS_VERSION, RETRIABLE
+from simulation.consumer import EARLIEST, FETCH_VERSION, LATEST, LIST_OFFSETS_VERSION, RETRIABLE
 from simulation.leaders import Leader, Leaders
 from simulation.patient_client import PatientClient, RetryError
 from simulation.world import World
@@ -35,6 +35,7 @@ class Response(Struct, frozen=True):
     """Producer ids with the first offsets of their aborted transactions, in the order of the response."""
     stable_end: int
     high_watermark: int
+    log_start: int
 
     @property
     def next_offset(self) -> int | None:
@@ -105,8 +106,12 @@ class TransactionReader:
         *,
         reads_anywhere: bool = False,
         start: int = 0,
+        may_skip: bool = False,
     ) -> None:
-        """Makes a reader, whose events go to `reader`. With `reads_anywhere`, it reads from any replica (KIP-392)."""
+        """Makes a reader, whose events go to `reader`. With `reads_anywhere`, it reads from any replica (KIP-392).
+
+        With `may_skip`, records may be deleted before it has read them.
+        """
         self.client = PatientClient(world, name, chance)
         self.partition = partition
         self.reader = reader
@@ -117,6 +122,7 @@ class TransactionReader:
         self._leaders = Leaders(self.client, partition.topic, partition.number)
         self._chance = chance
         self._reads_anywhere = reads_anywhere
+        self._may_skip = may_skip
         reader.events.append(Position(partition, start))
 
     @property
@@ -139,6 +145,15 @@ class TransactionReader:
     def seek(self, offset: int) -> None:
         self.offset = offset
         self.reader.events.append(Position(self.partition, offset))
+
+    async def _skip_deleted(self, leader: Leader) -> bool:
+        """Continues at the beginning of the log if that is further on, as consumers do. Returns whether it is."""
+        async with self.client.connected(leader.spu) as connected:
+            earliest = await self._list(connected, leader, EARLIEST, READ_UNCOMMITTED)
+        is_deleted = earliest > self.offset
+        if is_deleted:
+            self.seek(earliest)
+        return is_deleted
 
     async def read_all(self, source: int | None = None) -> list[Response]:
         """Reads from here to the end that its isolation level lets it see, from one SPU if it is given."""
@@ -184,6 +199,7 @@ class TransactionReader:
             leader.epoch if source == leader.spu else None,
             response.stable_end,
             response.high_watermark,
+            response.log_start,
         )
         self.reader.events.append(poll)
         return response, records
@@ -205,11 +221,16 @@ class TransactionReader:
         response = await self.client.ask(connected, ApiKey.FETCH, FETCH_VERSION, request)
         check_fetched(response.error_code, self._name)
         data: Any = response.responses[0].partitions[0]
-        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and source != leader.spu:
-            raise RetryError(f"SPU {source} does not have {self.offset}, but the leader may")
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            if self._may_skip and await self._skip_deleted(leader):
+                raise RetryError("the next records were deleted")
+            if source != leader.spu:
+                raise RetryError(f"SPU {source} does not have {self.offset}, but the leader may")
         check_fetched(data.error_code, self._name)
         aborted = [(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()]
-        return Response(bytes(data.records or b""), aborted, data.last_stable_offset, data.high_watermark)
+        return Response(
+            bytes(data.records or b""), aborted, data.last_stable_offset, data.high_watermark, data.log_start_offset
+        )
 
     async def log_end(self, *, reads_committed: bool) -> int:
         """Asks the leader for the end of the log that readers of this isolation level see."""
@@ -217,14 +238,17 @@ class TransactionReader:
             async with self.client.trying():
                 leader = await self._leaders.find()
                 async with self.client.connected(leader.spu) as connected:
-                    partition = ListOffsetsPartition(self.partition.number, leader.epoch, LATEST)
                     level = READ_COMMITTED if reads_committed else READ_UNCOMMITTED
-                    request = ListOffsetsRequest(-1, level, [ListOffsetsTopic(self.partition.topic, [partition])])
-                    response = await self.client.ask(connected, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, request)
-                    answered = response.topics[0].partitions[0]
-                    check_fetched(answered.error_code, self._name)
-                    offset: int = answered.offset
-                    return offset
+                    return await self._list(connected, leader, LATEST, level)
+
+    async def _list(self, connected: WireClient, leader: Leader, timestamp: int, level: int) -> int:
+        partition = ListOffsetsPartition(self.partition.number, leader.epoch, timestamp)
+        request = ListOffsetsRequest(-1, level, [ListOffsetsTopic(self.partition.topic, [partition])])
+        response = await self.client.ask(connected, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, request)
+        answered = response.topics[0].partitions[0]
+        check_fetched(answered.error_code, self._name)
+        offset: int = answered.offset
+        return offset
 
 
 def check_fetched(code: int, name: str) -> None:

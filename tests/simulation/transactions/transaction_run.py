@@ -6,9 +6,11 @@ from contextlib import contextmanager
 import pytest
 import trio
 from simulation.determinism import random_of
+from simulation.eraser import Eraser
 from simulation.faults import Catalogue
 from simulation.faulty_network import SimulatedConnection
 from simulation.group_faults import GROUP_CATALOGUE
+from simulation.history import PartitionHistory
 from simulation.mover import Mover
 from simulation.outages import OUTAGES
 from simulation.simulation import Outcome, Run, SimulationError, simulate
@@ -19,6 +21,7 @@ from tailrace.cluster.coordinators import TRANSACTIONS_TOPIC
 from tailrace.protocol.apis import ApiKey
 
 from . import checker, transaction_history
+from .kept_records import keys_of, last_offsets
 from .plain_writer import PlainWriter
 from .transaction_faults import TRANSACTION_CATALOGUE
 from .transaction_history import FinalLog, Marker, Partition, Reader, Stored, TransactionHistory
@@ -42,6 +45,20 @@ def _epochs_up_to(last: int) -> Iterator[None]:
         patch.setattr(transaction_state, "EPOCH_MAX", last)
         patch.setattr(transaction_state, "EPOCH_USED_MAX", last - 1)
         yield
+
+
+class Acknowledged(PartitionHistory):
+    """Tells an eraser how much was acknowledged of a partition with transactions, whose history is kept elsewhere."""
+
+    def __init__(self, history: TransactionHistory, partition: Partition) -> None:
+        super().__init__(partition.number)
+        self._whole = history
+        self._which = partition
+
+    @property
+    def known_end(self) -> int:
+        offsets = (send.offset for send, _, _ in self._whole.sends() if send.partition == self._which)
+        return max((each for each in offsets if each is not None), default=-1) + 1
 
 
 FAULTS: Catalogue = {**GROUP_CATALOGUE, **OUTAGES, **TRANSACTION_CATALOGUE}
@@ -80,7 +97,10 @@ class TransactionRun(Run):
         for number, each in enumerate(payments if scenario.has_processors else ()):
             consumed = payments if scenario.has_members else [each]
             self.ids.append(self._id(f"cashier-{number}", receipts, nursery, consumed))
-        self.writers = [PlainWriter(self.world, f"plain-{each}", each, self.history) for each in payments]
+        self.writers = [
+            PlainWriter(self.world, f"plain-{each}", each, self.history, is_compacted=scenario.is_compacted)
+            for each in payments
+        ]
         for actor in (*self.ids, *self.writers):
             nursery.start_soon(actor.run)
         for number, each in enumerate((*payments, *receipts)):
@@ -88,7 +108,18 @@ class TransactionRun(Run):
                 for anywhere in (True, False) if reads_committed else (chance.random() < 0.5,):
                     name = f"reader-{number}-{reads_committed:d}-{anywhere:d}"
                     nursery.start_soon(self._reader(name, each, reads_committed, anywhere=anywhere).run)
+        if scenario.has_erasers:
+            self._start_erasers(nursery, (*payments, *receipts))
         await super()._work(nursery)
+
+    def _start_erasers(self, nursery: trio.Nursery, partitions: Sequence[Partition]) -> None:
+        self.own_erasers: list[Eraser] = []
+        for each in partitions:
+            name = f"eraser-{each}"
+            acknowledged = Acknowledged(self.history, each)
+            eraser = Eraser(self.world, name, each.topic, acknowledged, random_of(self.scenario.seed, name))
+            self.own_erasers.append(eraser)
+            nursery.start_soon(eraser.run, self.faults.is_over)
 
     def _id(
         self, name: str, outputs: list[Partition], nursery: trio.Nursery, consumed: Sequence[Partition] = ()
@@ -111,7 +142,15 @@ class TransactionRun(Run):
         reader = Reader(name, reads_committed)
         self.history.readers.append(reader)
         chance = random_of(self.scenario.seed, name)
-        return TransactionReader(self.world, name, partition, reader, chance, reads_anywhere=anywhere)
+        return TransactionReader(
+            self.world,
+            name,
+            partition,
+            reader,
+            chance,
+            reads_anywhere=anywhere,
+            may_skip=self.scenario.deletes_records,
+        )
 
     def _start_movers(self, nursery: trio.Nursery) -> None:
         scenario = self.scenario
@@ -137,13 +176,16 @@ class TransactionRun(Run):
         for each in (*self.ids, *self.writers):
             if not each.is_done:
                 return f"{each.name} is not done: {each.last_reason}"
+        if self.scenario.has_erasers and not all(each.is_done for each in self.own_erasers):
+            return "records of transactions are still being deleted"
         return super()._unsettled() or self._unstable()
 
     def _unstable(self) -> str | None:
         """Returns which replica still has an open transaction, or None."""
         for number, spu in self.world.running_spus().items():
             for replica in spu.replicas:
-                if replica.last_stable_offset != replica.log.log_end and not replica.settings.log.compacts:
+                is_own = replica.topic in (PAYMENTS, RECEIPTS)
+                if replica.last_stable_offset != replica.log.log_end and (is_own or not replica.settings.log.compacts):
                     return (
                         f"{replica.topic}-{replica.partition} on SPU {number} is stable up to "
                         f"{replica.last_stable_offset} of {replica.log.log_end}"
@@ -166,6 +208,11 @@ class TransactionRun(Run):
         checker.check(self.history)
         await super()._check_final()
 
+    def _log_start(self, partition: Partition) -> int:
+        """Returns the largest log start of all replicas, of which some may not have deleted as much as others yet."""
+        replicas = [each for process in self.world.running_spus().values() for each in process.replicas]
+        return max(each.log.log_start for each in replicas if (each.topic, each.partition) == partition)
+
     async def _read_finally(self, partition: Partition) -> None:
         """Reads a whole partition from its leader, and what is committed also from the other replicas."""
         committed = self._reader(f"last of {partition}", partition, reads_committed=True)
@@ -182,14 +229,22 @@ class TransactionRun(Run):
         # In this order, because a transaction without records here may be aborted in between, which adds a marker.
         log_end = await committed.log_end(reads_committed=False)
         stable_end = await committed.log_end(reads_committed=True)
-        records = committed.records
-        self.history.final_logs.append(FinalLog(partition, records, stored, markers, 0, stable_end, log_end))
+        start = self._log_start(partition)
+        records = [each for each in committed.records if each.offset >= start]
+        is_compacted = self.scenario.is_compacted
+        final = FinalLog(partition, records, stored, markers, start, stable_end, log_end, is_compacted)
+        self.history.final_logs.append(final)
+        keys = keys_of(self.history)
         for spu, process in sorted(self.world.running_spus().items()):
             if any((each.topic, each.partition) == partition and not each.is_leader for each in process.replicas):
                 other = self._reader(f"last of {partition} on SPU {spu}", partition, reads_committed=True)
+                other.seek(start)
                 await other.read_all(spu)
-                if other.records != records:
+                found = [each for each in other.records if each.offset >= start]
+                is_same = found == records
+                if is_compacted:  # each replica compacts by itself, and keeps the last record of each key
+                    is_same = last_offsets(found, keys) == last_offsets(records, keys)
+                if not is_same:
                     raise SimulationError(
-                        f"SPU {spu} shows {len(other.records)} committed records of {partition}, and its leader "
-                        f"{len(records)}"
+                        f"SPU {spu} shows {len(found)} committed records of {partition}, and its leader {len(records)}"
                     )

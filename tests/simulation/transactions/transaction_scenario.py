@@ -1,11 +1,12 @@
 """What a seed simulates for transactions: the shape of the cluster, the transactional ids, and the faults."""
 
 from collections.abc import Sequence
+from zlib import crc32
 
 from simulation.determinism import random_of
 from simulation.faults import plan
 from simulation.outages import OUTAGES
-from simulation.scenario import FAULTS_BEGIN, Scenario
+from simulation.scenario import FAULTS_BEGIN, Scenario, compacting
 
 from .transaction_faults import TRANSACTION_CATALOGUE
 
@@ -15,6 +16,14 @@ PAYMENTS = "payments"
 RECEIPTS = "receipts"
 """The topic of what is made of payments."""
 GROUP = "cashiers"
+SESSION_SECONDS = 1.5
+KEYS = 6
+"""The number of different keys in compacted logs."""
+
+
+def key_of(value: bytes) -> bytes:
+    """Returns the key of a record in a compacted topic. Producers share the keys."""
+    return b"key-%d" % (crc32(value) % KEYS)
 
 
 class TransactionScenario(Scenario, frozen=True, kw_only=True):
@@ -26,6 +35,8 @@ class TransactionScenario(Scenario, frozen=True, kw_only=True):
     """Whether payments are consumed, and receipts produced."""
     has_members: bool = False
     """Whether the processors are members of a group, whose generations fence them, and not their transactional ids."""
+    has_new_members: bool = False
+    """Whether these members speak the protocol of KIP-848, in which member epochs fence them."""
     second_protocol: float = 0.5
     """The share of transactional ids whose producers speak TV2."""
     timeout_seconds: tuple[float, ...] = (1.0, 3.0, 30.0)
@@ -54,6 +65,11 @@ class TransactionScenario(Scenario, frozen=True, kw_only=True):
         return self.broker.get("log.flush.interval.messages") == "1"
 
     @property
+    def deletes_records(self) -> bool:
+        """Whether the beginnings of logs are deleted."""
+        return self.is_retained or self.has_erasers
+
+    @property
     def payments(self) -> int:
         return 2
 
@@ -63,11 +79,12 @@ class TransactionScenario(Scenario, frozen=True, kw_only=True):
 
     def describe(self) -> str:
         processors = "payments are processed; " * self.has_processors
-        processors += "by members of a group; " * (self.has_processors and self.has_members)
+        if self.has_processors and self.has_members:
+            processors += f"by {'new' if self.has_new_members else 'classic'} members of a group; "
         epochs = f"no epoch exceeds {self.epoch_max}; " * (self.epoch_max < 100)
         return (
             f"{super().describe()}; {epochs}{self.ids} transactional ids, {self.second_protocol:g} of them TV2; "
-            f"{processors}{self.receipts} partitions of receipts"
+            f"{processors}{'records are deleted; ' * self.has_erasers}{self.receipts} partitions of receipts"
         )
 
 
@@ -77,8 +94,12 @@ def transaction_scenario_of(
     *,
     replicas: int = 3,
     faults: Sequence[str] = (*TRANSACTION_CATALOGUE, *OUTAGES),
+    ages: bool = True,
 ) -> TransactionScenario:
-    """Makes a scenario with short transactions, of which some are long, late or given up."""
+    """Makes a scenario with short transactions, of which some are long, late or given up.
+
+    With `ages`, some seeds compact their topics, or delete the beginnings of their logs.
+    """
     chance = random_of(seed, "transactions")
     topic = {"min.insync.replicas": str(chance.choice((1, 1, 2)) if replicas > 1 else 1)}
     if policy != "live":
@@ -117,6 +138,23 @@ def transaction_scenario_of(
             random_of(seed, "outages"), OUTAGES, outages, count=1, begins=FAULTS_BEGIN, ends=FAULTS_END - 1.0
         )
     epochs = random_of(seed, "epochs")
+    aging = random_of(seed, "aging of transactions")
+    kind = aging.choice(("compaction", "retention", "erasers")) if ages and aging.random() < 0.4 else None
+    if kind is not None:
+        topic |= {"internal.segment.bytes": str(aging.choice((200, 400, 1000)))}
+        if kind == "compaction":
+            topic |= {"cleanup.policy": "compact", "delete.retention.ms": str(aging.choice((4000, 86_400_000)))}
+            broker |= compacting(aging)
+        elif kind == "retention":
+            broker["log.retention.check.interval.ms"] = str(aging.choice((50, 300)))
+            topic["retention.bytes"] = str(aging.choice((600, 2000, 5000)))
+    session_ms = str(int(SESSION_SECONDS * 1000))
+    broker |= {
+        "group.consumer.min.session.timeout.ms": session_ms,
+        "group.consumer.session.timeout.ms": session_ms,
+        "group.consumer.min.heartbeat.interval.ms": "100",
+        "group.consumer.heartbeat.interval.ms": "300",
+    }
     return TransactionScenario(
         seed,
         policy,
@@ -141,5 +179,7 @@ def transaction_scenario_of(
         timeout_seconds=chance.choice(((1.0, 3.0, 30.0), (30.0,), (0.4, 1.0))),
         strays=chance.choice((0.0, 0.1, 0.3)),
         has_members=chance.random() < 0.5,
+        has_new_members=random_of(seed, "new members").random() < 0.5,
+        has_erasers=kind == "erasers",
         epoch_max=epochs.choice((3, 8)) if epochs.random() < 0.25 else 2**15 - 1,
     )

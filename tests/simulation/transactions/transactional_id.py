@@ -17,7 +17,8 @@ from tailrace.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 
-from .group_membership import NO_GENERATION, SESSION_SECONDS, GroupMembership
+from .consumer_membership import ConsumerMembership
+from .group_membership import NO_GENERATION, GroupMembership
 from .transaction_client import (
     FIRST,
     GROUP_KEYS,
@@ -40,7 +41,7 @@ from .transaction_history import (
     TransactionHistory,
 )
 from .transaction_reader import TransactionReader
-from .transaction_scenario import GROUP, TransactionScenario
+from .transaction_scenario import GROUP, SESSION_SECONDS, TransactionScenario, key_of
 
 OFFSET_FETCH_VERSION = 9
 PROCESSES_MAX = 1000
@@ -95,10 +96,12 @@ class TransactionalId:
             self._timeouts, self.left = tuple(short), TRANSACTIONS_MAX
         self._values = 0
 
-    def value(self) -> bytes:
-        """Returns a value that no other record has."""
+    def send(self, partition: Partition, source: Source | None = None) -> Send:
+        """Returns a record to send now, with a value that no other record has."""
         self._values += 1
-        return b"%s/%d" % (self.name.encode(), self._values)
+        value = b"%s/%d" % (self.name.encode(), self._values)
+        key = key_of(value) if self.scenario.is_compacted else None
+        return Send(partition, value, trio.current_time(), key=key, source=source)
 
     async def run(self) -> None:
         """Runs processes, one after the other, until one has ended well while the load settles."""
@@ -168,8 +171,11 @@ class _Process:
         self._chance = client.chance
         self._readers: dict[Partition, TransactionReader] = {}
         """The readers of the assigned partitions, which continue after what the group has committed."""
-        self._membership = GroupMembership(client, owner.consumed) if owner.is_member else None
+        kind = ConsumerMembership if owner.scenario.has_new_members else GroupMembership
+        self._membership = kind(client, owner.consumed) if owner.is_member else None
         self._generation = NO_GENERATION
+        self._taken: Sequence[Partition] = ()
+        """The partitions that were assigned when the last transaction began."""
 
     async def run(self) -> None:
         try:
@@ -236,7 +242,7 @@ class _Process:
         for _ in range(self._chance.randint(1, 3)):
             partition = self._chance.choice(partitions)
             batches = [
-                [Send(partition, self._owner.value(), trio.current_time()) for _ in range(self._chance.randint(1, 2))]
+                [self._owner.send(partition) for _ in range(self._chance.randint(1, 2))]
                 for _ in range(self._chance.choice((1, 1, 3)))
             ]
             await self._client.send(transaction, partition, batches)
@@ -250,8 +256,9 @@ class _Process:
         async with self._client.client.trying():
             if self._membership is not None:
                 await self._membership.refresh()
-                if self._membership.generation != self._generation:
-                    self._generation = self._membership.generation
+                # A new member may lose partitions, and get them back, in one epoch.
+                if (self._membership.generation, self._membership.partitions) != (self._generation, self._taken):
+                    self._generation, self._taken = self._membership.generation, self._membership.partitions
                     self._readers.clear()
             if not self._assigned:
                 raise RetryError("no partition is assigned")
@@ -272,6 +279,7 @@ class _Process:
             self._chance,
             start=max(offset, 0),
             reads_anywhere=self._chance.random() < 0.4,
+            may_skip=self._owner.scenario.deletes_records,
         )
 
     async def fetch_offset(self, partition: Partition) -> int:
@@ -298,7 +306,7 @@ class _Process:
         for record in records:
             output = self._chance.choice(self._owner.outputs)
             source = Source(GROUP, reader.partition, record.offset)
-            send = Send(output, self._owner.value(), trio.current_time(), source=source)
+            send = self._owner.send(output, source)
             outputs.setdefault(output, []).append(send)
         offsets_first = self._chance.random() < 0.2
         if offsets_first:
