@@ -306,8 +306,8 @@ class PlantedTransactionBug(Struct, frozen=True):
     second_protocol: float | None = None
     """The share of TV2, or None for the seed's choice."""
     has_new_members: bool = False
-    ages: bool = False
-    """Whether seeds may compact their topics, or delete the beginnings of their logs."""
+    age: str | None = None
+    """How records are removed, as in a scenario; None if they are not."""
     strays: float | None = None
     timeout_seconds: tuple[float, ...] | None = None
     first_seed: int = 0
@@ -317,7 +317,7 @@ class PlantedTransactionBug(Struct, frozen=True):
         """Yields the scenarios in which the bug may be detected."""
         for seed in count(self.first_seed):
             more: dict[str, Any] = {} if self.faults is None else {"faults": self.faults}
-            scenario = transaction_scenario_of(seed, replicas=self.replicas, ages=self.ages, **more)
+            scenario = transaction_scenario_of(seed, replicas=self.replicas, age=self.age, **more)
             if self.is_synced:
                 topic = {**scenario.topic, "flush.messages": "1"}
                 broker = {**scenario.broker, "log.flush.interval.messages": "1"}
@@ -377,8 +377,8 @@ TRANSACTION_BUGS = (
     PlantedTransactionBug(
         accepts_offsets_of_earlier_member_epochs, (), has_processors=True, has_members=True, has_new_members=True
     ),
-    PlantedTransactionBug(compacts_records_of_aborted_transactions_like_others, (), ages=True),
-    PlantedTransactionBug(compacts_open_transactions, (), ages=True),
-    PlantedTransactionBug(drops_markers_whose_records_stay, (), ages=True),
-    PlantedTransactionBug(forgets_aborted_transactions_that_were_deleted_in_part, (), ages=True),
+    PlantedTransactionBug(compacts_records_of_aborted_transactions_like_others, (), age="compaction"),
+    PlantedTransactionBug(compacts_open_transactions, (), age="compaction"),
+    PlantedTransactionBug(drops_markers_whose_records_stay, (), age="compaction"),
+    PlantedTransactionBug(forgets_aborted_transactions_that_were_deleted_in_part, (), age="erasers"),
 )

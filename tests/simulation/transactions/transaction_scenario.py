@@ -17,8 +17,11 @@ RECEIPTS = "receipts"
 """The topic of what is made of payments."""
 GROUP = "cashiers"
 SESSION_SECONDS = 1.5
-KEYS = 6
-"""The number of different keys in compacted logs."""
+KEYS = 30
+"""The number of different keys in compacted logs, so many that an aborted record is often the last one of its key."""
+AGES = ("compaction", "retention", "erasers")
+"""How records may be removed."""
+BY_CHANCE = "by chance"
 
 
 def key_of(value: bytes) -> bytes:
@@ -94,11 +97,11 @@ def transaction_scenario_of(
     *,
     replicas: int = 3,
     faults: Sequence[str] = (*TRANSACTION_CATALOGUE, *OUTAGES),
-    ages: bool = True,
+    age: str | None = BY_CHANCE,
 ) -> TransactionScenario:
     """Makes a scenario with short transactions, of which some are long, late or given up.
 
-    With `ages`, some seeds compact their topics, or delete the beginnings of their logs.
+    `age` is one of `AGES`, None if no record is removed, or the seed's choice.
     """
     chance = random_of(seed, "transactions")
     topic = {"min.insync.replicas": str(chance.choice((1, 1, 2)) if replicas > 1 else 1)}
@@ -139,7 +142,7 @@ def transaction_scenario_of(
         )
     epochs = random_of(seed, "epochs")
     aging = random_of(seed, "aging of transactions")
-    kind = aging.choice(("compaction", "retention", "erasers")) if ages and aging.random() < 0.4 else None
+    kind = (aging.choice(AGES) if aging.random() < 0.4 else None) if age is BY_CHANCE else age
     if kind is not None:
         topic |= {"internal.segment.bytes": str(aging.choice((200, 400, 1000)))}
         if kind == "compaction":
