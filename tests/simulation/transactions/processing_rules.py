@@ -49,7 +49,11 @@ def wrong_output_counts(history: TransactionHistory) -> Iterator[Anomaly]:
 
 
 def unprocessed_inputs(history: TransactionHistory) -> Iterator[Anomaly]:
-    """Yields inputs before the committed offset from which no output was ever sent."""
+    """Yields inputs before the committed offset from which no output was ever sent.
+
+    The leader that the process read from may have compacted an input that another replica still has.
+    """
+    kept = KeptRecords(history)
     sources: dict[GroupPartition, set[int]] = defaultdict(set)
     for send, _, _ in history.sends():
         if send.source is not None:
@@ -59,6 +63,8 @@ def unprocessed_inputs(history: TransactionHistory) -> Iterator[Anomaly]:
         if log is None or (group, partition) not in sources:
             continue
         for record in log.committed:
+            if kept.may_lack(partition, record.offset, record.value):
+                continue
             if record.offset < offset and record.offset not in sources[group, partition]:
                 yield Anomaly(
                     "skipped input",
