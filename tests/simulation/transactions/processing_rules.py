@@ -63,9 +63,8 @@ def unprocessed_inputs(history: TransactionHistory) -> Iterator[Anomaly]:
         if log is None or (group, partition) not in sources:
             continue
         for record in log.committed:
-            if kept.may_lack(partition, record.offset, record.value):
-                continue
-            if record.offset < offset and record.offset not in sources[group, partition]:
+            is_skipped = record.offset < offset and record.offset not in sources[group, partition]
+            if is_skipped and not kept.may_lack(partition, record.offset, record.value):
                 yield Anomaly(
                     "skipped input",
                     f"{group} has committed {offset} of {partition}, but no output of input {record.offset} was sent",

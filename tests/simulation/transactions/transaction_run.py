@@ -209,7 +209,7 @@ class TransactionRun(Run):
         await super()._check_final()
 
     def _log_start(self, partition: Partition) -> int:
-        """Returns the largest log start of all replicas, of which some may not have deleted as much as others yet."""
+        """Returns the largest log start of all replicas. Some replicas may not have deleted as much as others yet."""
         replicas = [each for process in self.world.running_spus().values() for each in process.replicas]
         return max(each.log.log_start for each in replicas if (each.topic, each.partition) == partition)
 

@@ -99,7 +99,7 @@ def transaction_scenario_of(
     faults: Sequence[str] = (*TRANSACTION_CATALOGUE, *OUTAGES),
     age: str | None = BY_CHANCE,
 ) -> TransactionScenario:
-    """Makes a scenario with short transactions, of which some are long, late or given up.
+    """Makes a scenario with short transactions. Some of them are long, late or given up.
 
     `age` is one of `AGES`, None if no record is removed, or the seed's choice.
     """
