@@ -4,8 +4,11 @@ import time
 from collections.abc import Callable
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 10, what: str = "") -> None:
-    """Checks the condition until it holds, and raises AssertionError after the deadline."""
+def wait_until(condition: Callable[[], object], seconds: float = 10, what: object = "") -> None:
+    """Checks the condition until it holds, and raises AssertionError after the deadline.
+
+    The error shows `what` as it is then, so that it may be a list to which the condition appends what it sees.
+    """
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
