@@ -60,7 +60,7 @@ def test_members_keep_the_offsets_of_what_they_read(connection, bootstrap, creat
     metadata = bytes(2) + (1).to_bytes(4) + len(read).to_bytes(2) + read.encode() + b"\xff\xff\xff\xff"
     with connect(bootstrap) as own:
         member = Member(own, group, protocols=[("range", metadata)], session_ms=SESSION_MS)
-        member.join()
+        assert member.join().error == NONE
         member.sync({member.member_id: b"all of it"})
         who = {"generation": member.generation, "member_id": member.member_id}
         commit_for(connection, group, read, 1, **who)
@@ -74,7 +74,7 @@ def test_members_keep_the_offsets_of_what_they_read(connection, bootstrap, creat
 def test_a_group_without_members_and_offsets_is_deleted(connection, bootstrap, create_topic, group):
     with connect(bootstrap) as own:
         member = Member(own, group, protocol_type="connect", session_ms=SESSION_MS)
-        member.join()
+        assert member.join().error == NONE
         member.sync({member.member_id: b"all of it"})
         commit_for(connection, group, create_topic(), 1, generation=member.generation, member_id=member.member_id)
         assert member.describe().state == "Stable"

@@ -101,6 +101,10 @@ class ClassicGroup:
         return self.state is ClassicState.EMPTY
 
     @property
+    def is_expected(self) -> bool:
+        return bool(self.pending)
+
+    @property
     def empty_since_ms(self) -> int | None:
         return self.since_ms if self.is_empty and self.since_ms >= 0 else None
 

@@ -61,6 +61,10 @@ class Group(Protocol):
     def is_empty(self) -> bool: ...
 
     @property
+    def is_expected(self) -> bool:
+        """Whether a client has been given a member id that it has not joined with yet."""
+
+    @property
     def members(self) -> Sized:
         """The current members."""
 

@@ -111,6 +111,10 @@ class ConsumerGroup:
         return not self.members
 
     @property
+    def is_expected(self) -> bool:
+        return False  # clients choose their member ids
+
+    @property
     def empty_since_ms(self) -> int | None:
         return None if self.members else self.emptied_ms
 

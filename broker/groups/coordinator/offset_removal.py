@@ -63,14 +63,17 @@ class OffsetRemoval:
     # the work, in steps
 
     def _check(self, now_ms: int) -> Iterator[int]:
-        """Removes expired offsets, and groups that have neither offsets nor members."""
+        """Removes expired offsets, and groups that have neither offsets nor members.
+
+        A group stays while a client is about to join with a member id that it has been given.
+        """
         for group_id in list(self._table.groups):
             yield 1
             retention_ms = self._table.settings(group_id).offsets_retention_ms
             if self._committed.may_have_expired(group_id, now_ms, retention_ms):
                 yield from self._check_group(group_id, now_ms, retention_ms)
             group = self._table.groups.get(group_id)
-            if group is not None and group.is_empty and group_id not in self._offsets:
+            if group is not None and group.is_empty and not group.is_expected and group_id not in self._offsets:
                 self._table.delete(group)
         self._is_checking = False
 

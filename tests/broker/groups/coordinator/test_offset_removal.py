@@ -2,12 +2,13 @@ import math
 from uuid import UUID
 
 import pytest
-from classic_groups import GROUP, stable_group
+from classic_groups import GROUP, Client, error_of, stable_group
 from committing import commit, delete, fetch
 from grouping import GroupWorld
 from transactional_groups import TransactionalGroupWorld, commit_in_transaction
 
 from tailrace.broker.groups.coordinator.offset_removal import CHECKED_PER_TURN
+from tailrace.protocol.error_codes import ErrorCode
 
 CHECK_SECONDS = 600
 DAY_SECONDS = 24 * 3600
@@ -108,6 +109,23 @@ def test_a_group_without_offsets_and_members_goes(world: GroupWorld) -> None:
     world.pass_time(CHECK_SECONDS)
     assert not world.coordinator.groups
     world.restart()
+    assert not world.coordinator.groups
+
+
+def test_a_group_waits_for_a_client_that_has_been_given_a_member_id(world: GroupWorld) -> None:
+    world.use(offsets_check_interval_ms=1000)
+    world.restart()
+    client = Client(world)
+    client.member_id = client.ask_to_join().reply.member_id
+    world.pass_time(1)
+    assert error_of(client.ask_to_join()) == ErrorCode.NONE
+
+
+def test_a_group_goes_if_the_client_does_not_come_back(world: GroupWorld) -> None:
+    Client(world, session_seconds=2 * CHECK_SECONDS).ask_to_join()
+    world.pass_time(CHECK_SECONDS)
+    assert GROUP in world.coordinator.groups
+    world.pass_time(2 * CHECK_SECONDS)
     assert not world.coordinator.groups
 
 
