@@ -124,7 +124,6 @@ class ClientConnection:
         self._inbox = inbox
         self._memory = memory
         self._large_requests = large_requests or LargeRequests(Crowd())
-        self._line = PlaceInLine(self._large_requests.crowd)
         self._responses = responses or ResponseMemory(64 * HELD_BYTES_MAX)
         self._counted_bytes = 0
         """The size of unread responses, and of requests behind them, that `_responses` has been told."""
@@ -132,6 +131,7 @@ class ClientConnection:
         self._foreign_clients = foreign_clients
         self._outbox = Outbox(metrics.sent_records)
         self._client = client or ClientIdentity(address=str(connection.remote), host=connection.remote.host)
+        self._line = PlaceInLine(self._large_requests.crowd, self._client.host)
         self._throttle = ConnectionThrottle(quotas, self._client)
         self._logger = logger.bind(client=self._client.address)
         self._nursery: trio.Nursery | None = None

@@ -30,7 +30,7 @@ from .security_check import warning_of_open_listeners
 COMMON_NAMES = frozenset({"data", "public", "metrics", "log-level", "log-format", "insecure"})
 CANNOT_START = 1
 WRONG_SETTING = 2
-YOUNG_OBJECTS_MAX = 5_000
+YOUNG_OBJECTS_MAX = 2_000
 """How many new objects there must be before the garbage collector looks for cycles.
 
 With Python's default of 700 it ran for every hundred requests that wait for other SPUs, found nothing, and took a
@@ -42,7 +42,7 @@ YOUNG_COLLECTIONS_MAX = 4
 Objects that clients let a server keep, such as members of groups, accumulate until then. Python's default of 10 makes
 the server stand still for twice as long.
 """
-MIDDLE_COLLECTIONS_MAX = 90
+MIDDLE_COLLECTIONS_MAX = 220
 """After how many of those the collector looks at all objects: after about two million new ones that stay."""
 
 Settings = TypeVar("Settings")

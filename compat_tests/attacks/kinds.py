@@ -8,6 +8,7 @@ import os
 import selectors
 import socket
 import struct
+import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +26,8 @@ LORISES = 500
 LARGE_BYTES = 100 << 20
 HELD = 1_000
 PIPELINED = 64
+ATTACKER = "127.0.0.2" if sys.platform == "linux" else "127.0.0.1"
+"""The address from which attacks come: not that of others, as if the attacker had a machine of its own."""
 
 Attack = Callable[[str, float], None]
 """Attacks the broker at an address until a time of the monotonic clock."""
@@ -91,6 +94,7 @@ def connected(bootstrap: str, receive_buffer: int | None = None) -> socket.socke
     if receive_buffer is not None:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
     made.settimeout(10)
+    made.bind((ATTACKER, 0))
     made.connect(address_of(bootstrap))
     made.setblocking(False)
     return made

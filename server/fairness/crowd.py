@@ -5,18 +5,21 @@ seconds, if there are hundreds.
 """
 
 import math
-from collections import deque
 
 import trio
+
+from .waiting_line import WaitingLine
 
 BUSY_SECONDS = 0.005
 """How long the work for one connection takes at a time before the connection counts as busy."""
 BUSY_STAYS_SECONDS = 1.0
 """How long a connection counts as busy after its last long turn."""
-BUSY_TURN_SECONDS_MAX = 0.002
+BUSY_TURN_SECONDS_MAX = 0.0005
 """After how long the turn of a busy connection ends, if more requests wait."""
 NEW_TURN_SECONDS_MAX = 0.0003
 """After how long the turn of a new connection ends. A client begins with one small request."""
+LARGE_REQUESTS = ""
+"""What large requests stand in line as, in place of an address. Their steps have a line of their own."""
 LEAD_SECONDS_MAX = 0.01
 """How far one line may be behind the other, so that it does not have all turns for long afterwards."""
 
@@ -25,7 +28,8 @@ class Crowd:
     """The lines of new and of busy connections. One connection at a time takes a turn.
 
     Both lines get the same time, so that a new client does not wait for all busy ones, and thousands of new ones do not
-    hold up the busy ones. `enter` always lets other tasks run first, so that two turns never follow each other
+    hold up the busy ones. In each line, addresses take turns: a client does not wait for all connections of another
+    machine. `enter` always lets other tasks run first, so that two turns never follow each other
     directly.
     """
 
@@ -34,8 +38,8 @@ class Crowd:
     def __init__(self, busy_seconds: float = BUSY_SECONDS) -> None:
         self.busy_seconds = busy_seconds
         """How long the work for one connection takes at a time before the connection counts as busy."""
-        self._new: deque[trio.Event] = deque()
-        self._busy: deque[trio.Event] = deque()
+        self._new = WaitingLine[trio.Event]()
+        self._busy = WaitingLine[trio.Event]()
         self._is_taken = False
         self._was_new = False
         """Whether a new connection has the turn, or had it last."""
@@ -44,8 +48,8 @@ class Crowd:
         self._lead_seconds = 0.0
         """How much more time the line of new connections has had lately than the line of busy ones."""
 
-    async def enter(self, *, is_new: bool = False) -> None:
-        """Waits for a turn, which ends with `leave`."""
+    async def enter(self, address: str = LARGE_REQUESTS, *, is_new: bool = False) -> None:
+        """Waits for a turn of a connection from this address. The turn ends with `leave`."""
         if not self._is_taken:
             self._is_taken, self._was_new = True, is_new
             self._began = math.inf
@@ -58,14 +62,14 @@ class Crowd:
             return
         line = self._new if is_new else self._busy
         called = trio.Event()
-        line.append(called)
+        line.join(address, called)
         try:
             await called.wait()
         except BaseException:
             if called.is_set():
                 self.leave()
             else:
-                line.remove(called)
+                line.leave(address, called)
             raise
         self._began = trio.current_time()
 
@@ -81,7 +85,7 @@ class Crowd:
             self._is_taken = False
             return
         self._was_new = is_new
-        (self._new if is_new else self._busy).popleft().set()
+        (self._new if is_new else self._busy).take().set()
 
 
 def lead_after(lead_seconds: float, seconds: float, *, is_new: bool) -> float:

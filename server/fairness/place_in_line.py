@@ -14,9 +14,11 @@ class PlaceInLine:
     as a busy one does.
     """
 
-    __slots__ = ("_began", "_busy_until", "_crowd", "turn_ends")
+    __slots__ = ("_address", "_began", "_busy_until", "_crowd", "turn_ends")
 
-    def __init__(self, crowd: Crowd) -> None:
+    def __init__(self, crowd: Crowd, address: str) -> None:
+        """Prepares the place of a connection from this address."""
+        self._address = address
         self._crowd = crowd
         self._busy_until = -math.inf
         self._began = 0.0
@@ -45,7 +47,7 @@ class PlaceInLine:
 
     async def enter(self) -> None:
         """Waits for a turn, which ends with `leave`."""
-        await self._crowd.enter(is_new=self.is_new)
+        await self._crowd.enter(self._address, is_new=self.is_new)
         self._began = trio.current_time()
         self.turn_ends = self._began + (NEW_TURN_SECONDS_MAX if self.is_new else BUSY_TURN_SECONDS_MAX)
 

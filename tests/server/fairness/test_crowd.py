@@ -34,6 +34,23 @@ async def test_a_new_connection_does_not_wait_for_all_busy_ones(mock_clock: trio
     assert await _order(*wanted) == ["new", "a", "newer", "b", "c"]
 
 
+async def test_addresses_take_turns() -> None:
+    crowd, order = Crowd(), list[str]()
+    await crowd.enter("many")
+
+    async def take_turn(address: str) -> None:
+        await crowd.enter(address)
+        order.append(address)
+        crowd.leave()
+
+    async with trio.open_nursery() as nursery:
+        for address in ("many", "many", "many", "one"):
+            nursery.start_soon(take_turn, address)
+            await trio.testing.wait_all_tasks_blocked()
+        crowd.leave()
+    assert order == ["many", "one", "many", "many"]
+
+
 async def test_both_lines_get_the_same_time(mock_clock: trio.testing.MockClock) -> None:
     crowd, order = Crowd(), list[str]()
     await crowd.enter(is_new=True)

@@ -16,7 +16,7 @@ SHORT, LONG = BUSY_SECONDS / 2, BUSY_SECONDS * 2
 
 
 def test_a_connection_whose_work_takes_long_stands_in_line_for_a_while() -> None:
-    place = PlaceInLine(Crowd())
+    place = PlaceInLine(Crowd(), "here")
     assert not place.is_busy(100)
     assert not place.note_work(100, 100 + SHORT)
     assert not place.is_busy(100)
@@ -37,7 +37,7 @@ async def _turn(place: PlaceInLine, seconds: float, handled: int, *, has_more: b
 async def test_a_new_connection_stays_new_until_its_first_request_was_handled(
     mock_clock: trio.testing.MockClock,
 ) -> None:
-    place = PlaceInLine(Crowd())
+    place = PlaceInLine(Crowd(), "here")
     place.begin()
     await _turn(place, LONG, 0)
     assert place.is_new
@@ -49,7 +49,7 @@ async def test_a_new_connection_stays_new_until_its_first_request_was_handled(
 async def test_a_connection_leaves_the_line_after_a_while_without_long_turns(
     mock_clock: trio.testing.MockClock,
 ) -> None:
-    place = PlaceInLine(Crowd())
+    place = PlaceInLine(Crowd(), "here")
     began = trio.current_time()
     for seconds, has_more in ((LONG, False), (SHORT, True)):
         place.begin()
@@ -63,7 +63,7 @@ async def test_a_connection_leaves_the_line_after_a_while_without_long_turns(
 
 async def test_a_new_connection_does_not_wait_behind_all_busy_ones() -> None:
     crowd = Crowd()
-    first, busy, new = PlaceInLine(crowd), PlaceInLine(crowd), PlaceInLine(crowd)
+    first, busy, new = (PlaceInLine(crowd, "here") for _ in range(3))
     new.begin()
     order = []
 
