@@ -123,8 +123,8 @@ class Copying:
             log_end=6,
         )
         self.input = FinalLog(INPUT, inputs, [Stored(*each) for each in inputs], [], 0, 2, 2)
-        feeder = Producer("feeder", sends=[sent(b"in 0", INPUT, 0, 0.0), sent(b"in 1", INPUT, 1, 0.1)])
-        self.history = TransactionHistory([self.processor, feeder], final_logs=[self.output, self.input])
+        self.feeder = Producer("feeder", sends=[sent(b"in 0", INPUT, 0, 0.0), sent(b"in 1", INPUT, 1, 0.1)])
+        self.history = TransactionHistory([self.processor, self.feeder], final_logs=[self.output, self.input])
         self.history.final_offsets[GROUP, INPUT] = 2
 
     def _copied(self, at: float, offset: int, value: bytes, output_offset: int) -> Transaction:

@@ -271,6 +271,21 @@ def test_an_input_that_is_committed_is_processed() -> None:
     assert _rules(copying.history) == {"wrong output", "skipped input"}
 
 
+def test_an_input_that_a_leader_compacted_need_not_be_processed() -> None:
+    """A process reads past an input that its leader compacted, and another replica still has the input."""
+    copying = Copying()
+    del copying.transactions[0].sends[0]
+    copying.output.committed = copying.output.committed[1:]
+    copying.output.uncommitted = copying.output.uncommitted[1:]
+    assert _rules(copying.history) == {"skipped input"}
+    copying.input.is_compacted = True
+    for send in copying.feeder.sends:
+        send.key = b"one key"
+    check(copying.history)
+    copying.feeder.sends[0].key = b"another key"
+    assert _rules(copying.history) == {"skipped input"}
+
+
 def test_committed_offsets_are_not_lost() -> None:
     copying = Copying()
     copying.history.final_offsets[GROUP, INPUT] = 1
