@@ -106,6 +106,12 @@ class TopicViewer(Protocol):
 class RequestMeter(Protocol):
     """Measures one request of a client with quotas. Fetches ask it how many records the client may have."""
 
+    def resumed(self) -> None:
+        """Takes note that work on the request goes on, after `handled` was called."""
+
+    def handled(self) -> None:
+        """Takes note that the request is answered already or waits, so that its time does not count."""
+
     @property
     def bytes_max(self) -> int:
         """The most bytes that a response may have without certain throttling."""

@@ -14,6 +14,7 @@ import trio
 from tailrace.protocol.codec.compile import Steps
 from tailrace.protocol.codec.decoder_source import ELEMENTS_MAX
 from tailrace.server.handlers import ADMINISTRATIVE
+from tailrace.server.request_context import RequestMeter
 
 from .crowd import Crowd
 
@@ -59,22 +60,33 @@ class LargeRequests:
         return self.held_bytes < HELD_BYTES_MAX
 
     def take_steps(
-        self, steps: Generator[None, None, Result], size: int, end_turn: Callable[[], None]
+        self,
+        steps: Generator[None, None, Result],
+        size: int,
+        end_turn: Callable[[], None],
+        meter: RequestMeter | None = None,
     ) -> Coroutine[object, object, Result]:
         """Returns a coroutine that handles a request of this size in steps, and returns the result of the last one.
 
-        `end_turn` is called whenever other clients are served. A step takes at most about a millisecond.
+        `end_turn` is called whenever other clients are served. A step takes at most about a millisecond. `meter`
+        counts the time of the steps, if the client has quotas.
         """
         self.held_bytes += size
-        return self._take_steps(steps, size, end_turn)
+        return self._take_steps(steps, size, end_turn, meter)
 
     async def _take_steps(
-        self, steps: Generator[None, None, Result], size: int, end_turn: Callable[[], None]
+        self,
+        steps: Generator[None, None, Result],
+        size: int,
+        end_turn: Callable[[], None],
+        meter: RequestMeter | None,
     ) -> Result:
         try:
             async with self._reading:
                 while True:
                     await self.crowd.enter()
+                    if meter is not None:
+                        meter.resumed()
                     try:
                         until = trio.current_time() + STEP_SECONDS
                         while trio.current_time() < until:
@@ -84,6 +96,8 @@ class LargeRequests:
                         return result
                     finally:
                         end_turn()
+                        if meter is not None:
+                            meter.handled()
                         self.crowd.leave()
         finally:
             self.held_bytes -= size

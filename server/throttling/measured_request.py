@@ -70,6 +70,11 @@ class MeasuredRequest:
 
     # called by the connection
 
+    def resumed(self) -> None:
+        """Takes note that work on the request goes on, after `handled` was called."""
+        if self._since_ms is None:
+            self._since_ms = self._quotas.now_ms()
+
     def handled(self) -> None:
         """Takes note that the handler has returned, so that the request is answered already or waits."""
         if self._since_ms is not None:

@@ -21,7 +21,6 @@
 """
 
 from collections.abc import Callable, Coroutine, Generator
-from types import CoroutineType
 from uuid import UUID
 
 import trio
@@ -64,7 +63,7 @@ def handle(
     host: TransactionalProduceHost, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Coroutine[object, object, ProduceResponse | None] | None:
     if request.transactional_id is None:
-        return _begin(host, request, _produce(host, context, request, None))
+        return _begin(host, context, request, _produce(host, context, request, None))
     confirmations = Confirmations(request.transactional_id, context.api_version)
     confirmations.look_at(host, request)
     must_wait = confirmations.is_question and not confirmations.ask(host) and confirmations.hold(host, request)
@@ -72,11 +71,11 @@ def handle(
         return _produce_confirmed(host, context, request, confirmations)
     reply = None
     try:
-        reply = _begin(host, request, _produce(host, context, request, confirmations))
+        reply = _begin(host, context, request, _produce(host, context, request, confirmations))
     finally:
-        if not isinstance(reply, CoroutineType):
+        if not isinstance(reply, Coroutine):
             confirmations.end(host)
-    return _end_after(host, confirmations, reply) if isinstance(reply, CoroutineType) else reply
+    return _end_after(host, confirmations, reply) if isinstance(reply, Coroutine) else reply
 
 
 async def _produce_confirmed(
@@ -85,7 +84,7 @@ async def _produce_confirmed(
     """Handles a request when the coordinator of its transaction has responded."""
     try:
         await confirmations.wait()
-        reply = _begin(host, request, _produce(host, context, request, confirmations))
+        reply = _begin(host, context, request, _produce(host, context, request, confirmations))
         return await reply if isinstance(reply, Coroutine) else reply
     finally:
         confirmations.end(host)
@@ -104,7 +103,10 @@ async def _end_after(
 
 
 def _begin(
-    host: TransactionalProduceHost, request: ProduceRequest, steps: Generator[None, None, ProduceResponse | None]
+    host: TransactionalProduceHost,
+    context: RequestContext,
+    request: ProduceRequest,
+    steps: Generator[None, None, ProduceResponse | None],
 ) -> ProduceResponse | Coroutine[object, object, ProduceResponse | None] | None:
     """Handles a request as far as that goes at once. Returns a coroutine if others have to be served in between."""
     try:
@@ -118,7 +120,7 @@ def _begin(
             if data.records is not None:
                 data.records = bytearray(data.records)  # the next turn overwrites the buffer of this one
                 size += len(data.records)
-    return host.large_requests.take_steps(steps, size, host.end_turn)
+    return host.large_requests.take_steps(steps, size, host.end_turn, context.meter)
 
 
 def _produce(

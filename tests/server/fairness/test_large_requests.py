@@ -145,6 +145,26 @@ async def test_work_in_steps_is_done_one_request_at_a_time_with_others_in_betwee
     assert requests.held_bytes == 0
 
 
+async def test_the_time_of_steps_is_measured(mock_clock: trio.testing.MockClock) -> None:
+    log: list[str] = []
+
+    class Meter:
+        bytes_max = 0
+
+        def hold_back(self, record_bytes: int) -> int:
+            return record_bytes
+
+        def resumed(self) -> None:
+            log.append("resumed")
+
+        def handled(self) -> None:
+            log.append("handled")
+
+    steps = _steps("step", 2, log, mock_clock)
+    await LargeRequests(Crowd()).take_steps(steps, 10, lambda: None, Meter())
+    assert log == ["resumed", "step", "handled", "resumed", "step", "handled", "resumed", "handled"]
+
+
 async def test_requests_in_steps_are_counted_from_the_beginning_to_the_end() -> None:
     requests = LargeRequests(Crowd())
 

@@ -163,6 +163,21 @@ def test_time_that_a_request_waits_does_not_count() -> None:
     assert not client.muted_ms
 
 
+def test_time_in_which_work_goes_on_counts() -> None:
+    client = _Client(request_percentage=1)
+    request = client.begin(PRODUCE, 11)
+    request.handled()
+    client.now += 1.0  # the request waits
+    for _ in range(4):
+        request.resumed()
+        client.now += 0.05
+        request.handled()
+        client.now += 1.0
+    request.encode_throttled(7, ProduceResponse())
+    # 0.2 s in a window of 10.0 s are 2 %, which is twice too much.
+    assert client.muted_ms == [1000]
+
+
 def test_a_response_that_others_share_is_not_changed() -> None:
     shared, client = ProduceResponse(), _Client(producer_byte_rate=1)
     assert client.answered(PRODUCE, 11, shared).throttle_time_ms > 0
