@@ -40,7 +40,7 @@ from .fairness.request_memory import RequestMemory
 from .fairness.response_memory import HELD_BYTES_MAX, SCARCE_BYTES_MAX, ResponseMemory
 from .foreign_clients import ForeignClients
 from .http_responses import http_response
-from .inbox import ArrivedRequests, Inbox
+from .inbox import ROOM_BYTES_MAX, ArrivedRequests, Inbox
 from .outbox import Outbox
 from .rare_responses import respond_with
 from .request_context import ClientIdentity, Reply, RequestContext
@@ -389,6 +389,8 @@ class ClientConnection:
             ):
                 return False
             turns += 1
+            if inbox.held_bytes >= ROOM_BYTES_MAX:
+                break  # other clients are served before the next piece of a large request
             has_arrived = turns < TURNS_IN_A_ROW_MAX and self._may_have_more() and self._receive_more()
             if has_arrived:
                 self._dispatcher.end_turn()
@@ -591,7 +593,7 @@ class ClientConnection:
             request, _ = decode(frame, position, ELEMENTS_AT_ONCE)
         except TooManyElementsError:
             self._reads_large = True
-            api, body = self._apis[api_key], memoryview(bytes(frame[position:]))
+            api, body = self._apis[api_key], self._inbox.keep(frame)[position:]
             steps = step_decoder(api.request, api_version)(body, 0, self._elements_max(api_key))
             return context, self._large_requests.answer(steps, partial(handle, context), self._dispatcher.end_turn)
         reply = handle(context, request)

@@ -1,10 +1,15 @@
 """Splits the bytes from a client into requests, without copying requests that arrive complete.
 
 All connections receive into one shared buffer, and complete requests are read in place. An incomplete request at the
-end of a turn moves to a buffer of its connection. That buffer grows with the bytes that really arrive, not with the
-announced size, and never beyond the request.
+end of a turn moves to a buffer of its connection. The memory of that buffer grows with the bytes that really arrive,
+not with the announced size, and never beyond the request.
+
+A request that is larger than a spare buffer gets addresses for all of it as soon as some of it has arrived. The system
+adds memory to them page by page, when something is written there. Thus nothing copies a large request while it grows,
+which would take as long as hundreds of small requests.
 """
 
+import mmap
 import struct
 from typing import Protocol
 
@@ -68,6 +73,14 @@ class ReceiveBuffers:
         spare = self._spares.pop() if self._spares else memoryview(bytearray(self._spare_bytes))
         self._lent.add(id(spare))
         return spare
+
+    def needs_own_memory(self, arrived: int, wanted: int) -> bool:
+        """Whether a request of `wanted` bytes gets addresses for all of it, because `arrived` bytes are enough."""
+        return wanted > self._spare_bytes and arrived >= self.spare_from_bytes
+
+    def is_lent(self, buffer: memoryview) -> bool:
+        """Whether this is a spare buffer that is lent."""
+        return id(buffer) in self._lent
 
     def give_back(self, buffer: memoryview) -> None:
         """Takes back a spare buffer; any other buffer is dropped."""
@@ -134,7 +147,9 @@ class Inbox:
         assert self._position == 0, "end_turn moves an incomplete request to the front"
         wanted = self.incomplete_bytes
         capacity = len(self._data)
-        if capacity <= self._end < wanted:
+        if capacity < wanted and self._buffers.needs_own_memory(self._end, wanted):
+            self._move_to(_untouched(wanted))
+        elif capacity <= self._end < wanted:
             grown = self._buffers.take_spare(self._end, wanted)
             if grown is None:
                 grown = memoryview(bytearray(min(wanted, max(2 * capacity, _FIRST_GROWTH_BYTES))))
@@ -165,6 +180,19 @@ class Inbox:
     def put_back(self, request: memoryview) -> None:
         """Returns the request that was taken last, so that it is the next one again."""
         self._position -= _PREFIX_BYTES + len(request)
+
+    def keep(self, request: memoryview) -> memoryview:
+        """Returns the bytes of the request that was taken last, in memory that stays valid after the turn.
+
+        A request that has a buffer of its own takes that buffer with it. Any other request is copied, and it is at most
+        as large as a spare buffer.
+        """
+        is_alone = self._position == self._end == _PREFIX_BYTES + len(request)
+        if not (self._owned and is_alone) or self._buffers.is_lent(self._data):
+            return memoryview(bytes(request))
+        self._data, self._owned = self._buffers.shared, False
+        self._position = self._end = 0
+        return request
 
     def end_turn(self) -> None:
         """Moves the unread bytes out of the shared buffer, which the next connection will overwrite."""
@@ -217,3 +245,8 @@ class Inbox:
 
     def _invalid_size(self, size: int) -> RemoteProtocolError:
         return refused_size(size, "a request", self._request_bytes_max)
+
+
+def _untouched(count: int) -> memoryview:
+    """Returns `count` bytes that take no memory before something is written to them. Raises OSError."""
+    return memoryview(mmap.mmap(-1, count, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))

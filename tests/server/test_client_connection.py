@@ -39,7 +39,7 @@ from tailrace.server.fairness.large_requests import ELEMENTS_AT_ONCE, ELEMENTS_E
 from tailrace.server.fairness.request_memory import STALLED_SECONDS_MAX, RequestMemory
 from tailrace.server.fairness.response_memory import HELD_BYTES_MAX, SCARCE_BYTES_MAX, ResponseMemory
 from tailrace.server.foreign_clients import ForeignClients
-from tailrace.server.inbox import ArrivedRequests, Inbox, ReceiveBuffers
+from tailrace.server.inbox import ROOM_BYTES_MAX, ArrivedRequests, Inbox, ReceiveBuffers
 from tailrace.server.request_context import EncodedBody, Reply, RequestContext
 from tailrace.server.request_routes import ExpectResponse, JointResponse, NewShortcut, Route
 from tailrace.server.server_metrics import ServerMetrics
@@ -118,6 +118,7 @@ async def _served(
     crowd: Crowd | None = None,
     responses: ResponseMemory | None = None,
     memory: RequestMemory | None = None,
+    request_bytes_max: int = REQUEST_BYTES_MAX,
     seconds_max: float = 10,
 ) -> AsyncIterator[_Served]:
     client_side, server_side = connected_pair(buffer_bytes=buffer_bytes)
@@ -131,7 +132,7 @@ async def _served(
         script,
         apis,
         {},
-        Inbox(ReceiveBuffers(shared_bytes), REQUEST_BYTES_MAX),
+        Inbox(ReceiveBuffers(shared_bytes), request_bytes_max),
         memory,
         metrics,
         ForeignClients(),
@@ -803,6 +804,20 @@ async def test_a_client_may_leave_while_it_is_being_sent_a_response() -> None:
         await trio.testing.wait_all_tasks_blocked()
         served.client.connection.close()
         await served.ended.wait()
+
+
+async def test_other_clients_are_served_between_the_pieces_of_a_large_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    caller, size = Caller(monkeypatch), 4 * ROOM_BYTES_MAX
+    memory = RequestMemory(2 * size)
+    async with _served(_Script(), buffer_bytes=size, called_by=caller, memory=memory, request_bytes_max=size) as served:
+        looks = _counted_looks(served, monkeypatch)
+        await served.client.send(struct.pack(">i", size) + bytes(size - 4))
+        while sum(looks) < size:
+            before = sum(looks)
+            assert caller.on_readable()
+            assert 0 < sum(looks) - before < 2 * ROOM_BYTES_MAX
 
 
 async def test_memory_for_a_large_request_is_reserved_while_it_arrives() -> None:

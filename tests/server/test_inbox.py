@@ -1,4 +1,6 @@
+import resource
 import struct
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -199,6 +201,98 @@ def test_a_request_larger_than_a_spare_buffer_gets_its_own_memory() -> None:
     spare = _large_request(buffers, 1_000_000)
     assert _large_request(buffers, SPARE_BYTES + 1) != spare
     assert _large_request(buffers, 1_000_000) == spare, "it was given back on the way"
+
+
+def _arriving(inbox: Inbox, request: bytes, *, until: int) -> _Sender:
+    """Delivers the beginning of a request, each piece in a turn of its own."""
+    sender = _Sender(inbox, _frame(request))
+    while inbox.held_bytes < until:
+        sender.deliver(ROOM_BYTES_MAX)
+        if not inbox.has_request:
+            assert _take(inbox, 1) == []
+    return sender
+
+
+def test_a_request_larger_than_a_spare_buffer_is_moved_once_while_it_arrives() -> None:
+    request = bytes(range(256)) * (3 * SPARE_BYTES // 256)
+    inbox = Inbox(ReceiveBuffers(), len(request))
+    sender = _arriving(inbox, request, until=SPARE_FROM_BYTES)
+    buffer = inbox.room().obj
+    while not sender.done:
+        assert inbox.room().obj is buffer
+        sender.deliver(ROOM_BYTES_MAX)
+    taken = inbox.next_request()
+    assert taken == request
+    assert taken.obj is buffer
+
+
+def test_addresses_for_a_request_take_no_memory_before_it_arrives() -> None:
+    size = 2**30
+    inbox = Inbox(ReceiveBuffers(), size)
+    _Sender(inbox, struct.pack(">i", size) + bytes(SPARE_FROM_BYTES)).deliver(SPARE_FROM_BYTES + 4)
+    assert _take(inbox, 1) == []
+    before = _resident_bytes()
+    room = inbox.room()
+    assert len(room) == ROOM_BYTES_MAX
+    assert len(memoryview(room.obj)) == size + 4
+    assert _resident_bytes() - before < size / 4
+
+
+def _resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+def test_a_large_request_that_is_kept_takes_its_buffer_with_it() -> None:
+    request = bytes(range(256)) * (2 * SPARE_BYTES // 256)
+    inbox = Inbox(ReceiveBuffers(), len(request))
+    _arriving(inbox, request, until=len(request) + 4)
+    taken = inbox.next_request()
+    assert taken is not None
+    assert inbox.keep(taken) is taken, "it was not copied"
+    inbox.end_turn()
+    assert _take(inbox, 1) == []
+    _Sender(inbox, _frame(b"next")).deliver(8)
+    assert _take(inbox, 1) == [b"next"]
+    assert taken == request
+
+
+def test_a_request_in_the_shared_buffer_is_copied_when_it_is_kept() -> None:
+    buffers = ReceiveBuffers(SHARED_BYTES)
+    inbox = Inbox(buffers, REQUEST_BYTES_MAX)
+    _Sender(inbox, _frame(b"alone")).deliver(SHARED_BYTES)
+    request = inbox.next_request()
+    assert request is not None
+    kept = inbox.keep(request)
+    inbox.end_turn()
+    buffers.shared[:] = b"\xff" * SHARED_BYTES  # the next connection's bytes
+    assert kept == b"alone"
+
+
+def test_requests_behind_one_that_is_kept_stay() -> None:
+    inbox = Inbox(ReceiveBuffers(SHARED_BYTES), REQUEST_BYTES_MAX)
+    _Sender(inbox, _frame(b"kept") + _frame(b"behind")).deliver(SHARED_BYTES)
+    inbox.end_turn()
+    request = inbox.next_request()
+    assert request is not None
+    assert inbox.keep(request) == b"kept"
+    assert _take(inbox, 1) == [b"behind"]
+
+
+def test_a_request_in_a_spare_buffer_leaves_it_to_others_when_it_is_kept() -> None:
+    buffers = ReceiveBuffers()
+    request = b"x" * 1_000_000
+    inbox = Inbox(buffers, len(request))
+    _arriving(inbox, request, until=len(request) + 4)
+    taken = inbox.next_request()
+    assert taken is not None
+    kept = inbox.keep(taken)
+    inbox.end_turn()
+    spare = buffers.take_spare(SPARE_FROM_BYTES, SPARE_FROM_BYTES)
+    assert spare is not None
+    assert spare.obj is taken.obj
+    spare[:] = bytes(len(spare))
+    assert kept == request
 
 
 def test_few_spare_buffers_are_lent() -> None:
