@@ -60,6 +60,8 @@ class TransactionCoordination(Coordination["TransactionCoordinator"]):
         """`verifies` says whether partitions that a producer has added itself are verified."""
         super().__init__(replicas, context, kind)
         self._verifies = verifies
+        self._asking_again = trio.Lock()
+        """Held by one request that asks with its producer id, so that other clients are served before the next one."""
         self._own_id = own_id
         self._send_to = send_to
         self._next_producer_id = next_producer_id
@@ -84,8 +86,9 @@ class TransactionCoordination(Coordination["TransactionCoordinator"]):
             except KafkaError as error:
                 waiter.refuse(error)
             else:
-                ask(spare_id, waiter)
-                self._context.end_turn()
+                async with self._asking_again:
+                    ask(spare_id, waiter)
+                    self._context.end_turn()
 
         ask(None, _UnlessIdNeeded(waiter, lambda: self._context.nursery.start_soon(ask_again)))
 

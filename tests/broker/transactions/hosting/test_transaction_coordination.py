@@ -7,9 +7,13 @@ from clusters import ClusterOfSpus, cluster_of
 from spus import running_spu
 from transaction_clients import TransactionalProducer, find_coordinator, transacting
 
+from tailrace.broker.coordination.coordinator_output import Waiter
+from tailrace.broker.coordination.moment import Moment
+from tailrace.broker.transactions.common.producer_id_needed import ProducerIdNeededError
 from tailrace.broker.transactions.hosting.transaction_coordination import ADD_SECONDS_MAX
 from tailrace.cluster.specs import TopicPartition
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.ids import ProducerId
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -81,6 +85,49 @@ async def test_a_coordinator_that_ends_without_a_response_does_not_hold_its_spu_
         with pytest.raises(KafkaError) as caught, trio.fail_after(ADD_SECONDS_MAX + 1):
             await transactions.add_partitions("id", 7, 0, frozenset({T0}), verify_only=True)
         assert caught.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+class _Rounds(trio.abc.Instrument):
+    """Counts the rounds of the loop."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.count += 1
+
+
+class _Answers:
+    """Takes the responses to many requests."""
+
+    def __init__(self) -> None:
+        self.responses: list[object] = []
+
+    def respond(self, response: object) -> None:
+        self.responses.append(response)
+
+    def refuse(self, error: KafkaError) -> None:
+        raise AssertionError("it is asked again with a producer id") from error
+
+
+async def test_requests_that_need_a_producer_id_are_handled_one_in_a_round(autojump_clock: object) -> None:
+    """Other clients are served in between."""
+
+    def call(coordinator: object, waiter: Waiter, spare_id: ProducerId | None, moment: Moment) -> None:
+        if spare_id is None:
+            waiter.refuse(ProducerIdNeededError())
+        else:
+            waiter.respond(rounds.count)
+
+    async with running_spu() as running:
+        await transacting(running)
+        rounds, answers = _Rounds(), _Answers()
+        trio.lowlevel.add_instrument(rounds)
+        for _ in range(5):
+            running.spu.transactions.ask_with_id("id", answers, call, 0)
+        await trio.testing.wait_all_tasks_blocked()
+        trio.lowlevel.remove_instrument(rounds)
+        assert len(set(answers.responses)) == len(answers.responses) == 5
 
 
 async def _coordinated(cluster: ClusterOfSpus) -> tuple[TransactionalProducer, int]:
