@@ -23,6 +23,10 @@ from tailrace.protocol.messages.alter_user_scram_credentials import (
 )
 from tailrace.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from tailrace.protocol.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
+from tailrace.protocol.messages.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
 from tailrace.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -116,6 +120,12 @@ def _no_quotas(request: AlterClientQuotasRequest, code: ErrorCode, message: str)
     )
 
 
+def _unknown_quotas(
+    request: DescribeClientQuotasRequest, code: ErrorCode, message: str
+) -> DescribeClientQuotasResponse:
+    return DescribeClientQuotasResponse(error_code=code, error_message=message, entries=None)
+
+
 _REFUSALS: Mapping[int, Callable[[Any, ErrorCode, str], Any]] = {
     ApiKey.OFFSET_COMMIT: _no_commits,
     ApiKey.TXN_OFFSET_COMMIT: _no_txn_commits,
@@ -125,5 +135,6 @@ _REFUSALS: Mapping[int, Callable[[Any, ErrorCode, str], Any]] = {
     ApiKey.DELETE_ACLS: _no_deletions,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _no_users,
     ApiKey.ALTER_CLIENT_QUOTAS: _no_quotas,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: _unknown_quotas,
 }
-"""How requests are refused as a whole, if the response has no error of its own."""
+"""How requests are refused as a whole, if the response needs more than an error of its own."""

@@ -15,6 +15,7 @@ from tailrace.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from tailrace.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from tailrace.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from tailrace.protocol.messages.init_producer_id import InitProducerIdRequest
 from tailrace.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -68,3 +69,9 @@ def test_a_user_with_several_changes_is_refused_once() -> None:
 def test_filters_are_refused_one_by_one() -> None:
     found = _refused(ApiKey.DELETE_ACLS, DeleteAclsRequest([DeleteAclsFilter(), DeleteAclsFilter()])).filter_results
     assert [(each.error_code, each.error_message) for each in found] == [(DENIED, "alice may not do that")] * 2
+
+
+def test_quotas_that_may_not_be_described_are_not_an_empty_list() -> None:
+    refused = _refused(ApiKey.DESCRIBE_CLIENT_QUOTAS, DescribeClientQuotasRequest())
+    assert refused.error_code == DENIED
+    assert refused.entries is None
