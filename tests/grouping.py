@@ -87,9 +87,13 @@ class GroupWorld:
         end = self.now + seconds
         while self.coordinator.deadline <= end:
             self._advance_to(max(self.coordinator.deadline, self.now))
-            self.coordinator.on_deadline(self.moment)
-            self._carry_out()
+            self.take_a_turn()
         self._advance_to(end)
+
+    def take_a_turn(self) -> None:
+        """Calls the coordinator once, as if its deadline had come."""
+        self.coordinator.on_deadline(self.moment)
+        self._carry_out()
 
     def restart(self, records: int | None = None) -> None:
         """Starts a new coordinator with the log, or with its first `records` records. Waiters are refused."""

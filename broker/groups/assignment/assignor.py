@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from tailrace.protocol.ids import TopicId
 
+from .assignment_steps import Steps
 from .assignments import NO_PARTITIONS, Partitions
 
 
@@ -25,8 +26,9 @@ class Subscriber(NamedTuple):
     """The partitions that the member has now, including those that it has not revoked yet."""
 
 
-Assignor = Callable[[Sequence[Subscriber], Mapping[TopicId, int]], dict[str, Partitions]]
-"""Takes all members and the number of partitions of each topic, and returns the partitions of each member.
+Assignor = Callable[[Sequence[Subscriber], Mapping[TopicId, int]], Steps[dict[str, Partitions]]]
+"""Takes all members and the number of partitions of each topic, and returns the partitions of each member, in steps.
 
-Each partition of a topic with subscribers goes to exactly one of them.
+The assigned partitions of two members must be disjoint. Each partition of a topic with subscribers goes to exactly one
+of them.
 """

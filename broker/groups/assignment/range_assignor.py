@@ -8,22 +8,36 @@ member id.
 
 from collections.abc import Mapping, Sequence
 
-from tailrace.cluster.range_shares import range_shares
+from tailrace.cluster.range_shares import even_ranges
 from tailrace.protocol.ids import TopicId
 
+from .assignment_steps import Steps, sort_in_steps
 from .assignments import Partitions, TopicPartition
 from .assignor import Subscriber
 
 
-def assign_ranges(subscribers: Sequence[Subscriber], partition_counts: Mapping[TopicId, int]) -> dict[str, Partitions]:
-    in_order = [(each.member_id, each.topics) for each in sorted(subscribers, key=_order)]
-    shares = range_shares(in_order, partition_counts)
-    return {
-        member_id: frozenset(
-            TopicPartition(topic_id, number) for topic_id, numbers in share.items() for number in numbers
-        )
-        for member_id, share in shares.items()
-    }
+def assign_ranges(
+    subscribers: Sequence[Subscriber], partition_counts: Mapping[TopicId, int]
+) -> Steps[dict[str, Partitions]]:
+    in_order = yield from sort_in_steps(subscribers, _order)
+    shares: dict[str, list[TopicPartition]] = {}
+    for subscriber in in_order:
+        shares[subscriber.member_id] = []
+        yield 1
+    for topic_id, count in partition_counts.items():
+        takers = []
+        for subscriber in in_order:
+            if topic_id in subscriber.topics:
+                takers.append(subscriber.member_id)
+            yield 1
+        for member_id, numbers in zip(takers, even_ranges(count, len(takers)), strict=True):
+            shares[member_id] += [TopicPartition(topic_id, number) for number in numbers]
+            yield 1 + len(numbers)
+    assignment = {}
+    for member_id, share in shares.items():
+        assignment[member_id] = frozenset(share)
+        yield 1 + len(share)
+    return assignment
 
 
 def _order(subscriber: Subscriber) -> tuple[bool, str]:

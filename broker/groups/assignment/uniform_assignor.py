@@ -6,13 +6,15 @@ a partition nor a chain of moves from member to member could make two shares mor
 """
 
 import heapq
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
 from tailrace.protocol.ids import TopicId
 
+from .assignment_steps import Steps, sort_in_steps
 from .assignments import Partitions, TopicPartition
 from .assignor import Subscriber
 
@@ -27,25 +29,36 @@ class _Hop(NamedTuple):
 
 def assign_uniformly(
     subscribers: Sequence[Subscriber], partition_counts: Mapping[TopicId, int]
-) -> dict[str, Partitions]:
-    in_order = sorted(subscribers, key=attrgetter("member_id"))
-    shares = {subscriber.member_id: _kept(subscriber, partition_counts) for subscriber in in_order}
-    different_topics = {subscriber.topics for subscriber in in_order}
-    subscribed = partition_counts.keys() & frozenset[TopicId]().union(*different_topics)
-    assigned = {partition for share in shares.values() for partition in share}
-    unassigned = [
-        place
-        for topic_id in sorted(subscribed)
-        for partition in range(partition_counts[topic_id])
-        if (place := TopicPartition(topic_id, partition)) not in assigned
-    ]
+) -> Steps[dict[str, Partitions]]:
+    in_order = yield from sort_in_steps(subscribers, attrgetter("member_id"))
+    shares: dict[str, list[TopicPartition]] = {}
+    assigned: set[TopicPartition] = set()
+    different_topics: set[frozenset[TopicId]] = set()
+    for subscriber in in_order:
+        share = shares[subscriber.member_id] = _kept(subscriber, partition_counts)
+        assigned.update(share)
+        different_topics.add(subscriber.topics)
+        yield 1 + len(subscriber.assigned)
+    subscribed: set[TopicId] = set()
+    for topics in different_topics:
+        subscribed |= topics
+        yield 1 + len(topics)
+    sorted_topics = yield from sort_in_steps(partition_counts.keys() & subscribed, attrgetter("int"))
+    unassigned = []
+    for topic_id in sorted_topics:
+        for number in range(partition_counts[topic_id]):
+            partition = TopicPartition(topic_id, number)
+            if partition not in assigned:
+                unassigned.append(partition)
+            yield 1
     if len(different_topics) <= 1:
-        _even_out(shares, unassigned, in_order)
-        return {member_id: frozenset(share) for member_id, share in shares.items()}
-    uneven = _UnevenShares(in_order, shares)
-    uneven.distribute(unassigned)
-    uneven.even_out()
-    return uneven.shares()
+        yield from _even_out(shares, len(assigned), unassigned, in_order)
+        return (yield from _frozen(shares))
+    uneven = _UnevenShares(shares)
+    yield from uneven.learn(in_order)
+    yield from uneven.distribute(unassigned)
+    yield from uneven.even_out()
+    return (yield from uneven.frozen())
 
 
 def _kept(subscriber: Subscriber, partition_counts: Mapping[TopicId, int]) -> list[TopicPartition]:
@@ -60,28 +73,58 @@ def _kept(subscriber: Subscriber, partition_counts: Mapping[TopicId, int]) -> li
     return sorted(kept, key=lambda partition: (partition not in subscriber.held, partition))
 
 
+def _frozen(shares: Mapping[str, Sequence[TopicPartition]]) -> Steps[dict[str, Partitions]]:
+    assignment = {}
+    for member_id, share in shares.items():
+        assignment[member_id] = frozenset(share)
+        yield 1 + len(share)
+    return assignment
+
+
+def _largest_first(sizes: Iterable[tuple[str, int]]) -> Steps[list[str]]:
+    """Returns the member ids, those with the largest shares first. Members with equal shares keep their order."""
+    by_size: dict[int, list[str]] = {}
+    for member_id, size in sizes:
+        by_size.setdefault(size, []).append(member_id)
+        yield 1
+    largest_first = []
+    for size in sorted(by_size, reverse=True):
+        largest_first += by_size[size]
+    return largest_first
+
+
 def _even_out(
-    shares: dict[str, list[TopicPartition]], free: list[TopicPartition], subscribers: Sequence[Subscriber]
-) -> None:
-    """Makes the shares equal if each member may have each partition.
+    shares: dict[str, list[TopicPartition]], kept: int, free: list[TopicPartition], subscribers: Sequence[Subscriber]
+) -> Steps[None]:
+    """Makes the shares equal if each member may have each partition. The shares have `kept` partitions together.
 
     If the sizes cannot be equal, the members with the most partitions keep the shares that are larger by one.
     """
     if not shares:
         return
-    quota, larger = divmod(sum(map(len, shares.values())) + len(free), len(shares))
+    quota, larger = divmod(kept + len(free), len(shares))
     sizes = {}
-    for index, member_id in enumerate(sorted(shares, key=lambda member_id: -len(shares[member_id]))):
+    largest_first = yield from _largest_first((member_id, len(share)) for member_id, share in shares.items())
+    for index, member_id in enumerate(largest_first):
         size = sizes[member_id] = quota + (index < larger)
-        free += shares[member_id][size:]
-        del shares[member_id][size:]
-    free = _return_to_holders(shares, sizes, free, subscribers)
-    with_room = deque(member_id for member_id in shares if len(shares[member_id]) < sizes[member_id])
+        surplus = shares[member_id][size:]
+        if surplus:
+            free += surplus
+            del shares[member_id][size:]
+        yield 1 + len(surplus)
+    if free:
+        free = yield from _return_to_holders(shares, sizes, free, subscribers)
+    with_room: deque[str] = deque()
+    for member_id, share in shares.items():
+        if len(share) < sizes[member_id]:
+            with_room.append(member_id)
+        yield 1
     for partition in free:  # each member in turn gets one, so that the partitions of a topic are spread
         member_id = with_room.popleft()
         shares[member_id].append(partition)
         if len(shares[member_id]) < sizes[member_id]:
             with_room.append(member_id)
+        yield 1
 
 
 def _return_to_holders(
@@ -89,12 +132,15 @@ def _return_to_holders(
     sizes: Mapping[str, int],
     free: Iterable[TopicPartition],
     subscribers: Iterable[Subscriber],
-) -> list[TopicPartition]:
+) -> Steps[list[TopicPartition]]:
     """Gives free partitions to members that still hold them, as far as their sizes allow. Returns the rest.
 
     Such a member had to revoke the partition for a member that has left.
     """
-    holders = {partition: subscriber.member_id for subscriber in subscribers for partition in subscriber.held}
+    holders: dict[TopicPartition, str] = {}
+    for subscriber in subscribers:
+        holders.update(dict.fromkeys(subscriber.held, subscriber.member_id))
+        yield 1 + len(subscriber.held)
     others = []
     for partition in free:
         holder = holders.get(partition)
@@ -102,33 +148,43 @@ def _return_to_holders(
             shares[holder].append(partition)
         else:
             others.append(partition)
+        yield 1
     return others
 
 
 class _UnevenShares:
     """The shares of members whose subscriptions differ."""
 
-    def __init__(self, subscribers: Sequence[Subscriber], shares: Mapping[str, list[TopicPartition]]) -> None:
+    def __init__(self, shares: Mapping[str, list[TopicPartition]]) -> None:
+        self._kept = shares
         self._subscribers: dict[TopicId, list[str]] = {}
         """The member ids of the subscribers of each topic."""
-        for subscriber in subscribers:
-            for topic_id in subscriber.topics:
-                self._subscribers.setdefault(topic_id, []).append(subscriber.member_id)
-        self._sizes = {member_id: len(share) for member_id, share in shares.items()}
+        self._sizes: dict[str, int] = {}
+        self._members_of_size: Counter[int] = Counter()
         self._by_topic: dict[str, dict[TopicId, list[TopicPartition]]] = {}
         """The share of each member, by topic."""
-        for member_id, share in shares.items():
+
+    def learn(self, subscribers: Iterable[Subscriber]) -> Steps[None]:
+        """Reads the subscriptions, and the shares that the members keep."""
+        for subscriber in subscribers:
+            member_id = subscriber.member_id
+            for topic_id in subscriber.topics:
+                self._subscribers.setdefault(topic_id, []).append(member_id)
             topics = self._by_topic[member_id] = {}
-            for partition in share:
+            for partition in self._kept[member_id]:
                 topics.setdefault(partition.topic_id, []).append(partition)
+            size = self._sizes[member_id] = len(self._kept[member_id])
+            self._members_of_size[size] += 1
+            yield 1 + len(subscriber.topics) + size
 
-    def shares(self) -> dict[str, Partitions]:
-        return {
-            member_id: frozenset(partition for partitions in topics.values() for partition in partitions)
-            for member_id, topics in self._by_topic.items()
-        }
+    def frozen(self) -> Steps[dict[str, Partitions]]:
+        assignment = {}
+        for member_id, topics in self._by_topic.items():
+            assignment[member_id] = frozenset(chain.from_iterable(topics.values()))
+            yield 1 + self._sizes[member_id]
+        return assignment
 
-    def distribute(self, free: Iterable[TopicPartition]) -> None:
+    def distribute(self, free: Iterable[TopicPartition]) -> Steps[None]:
         """Gives each partition to the subscriber with the smallest share.
 
         Topics with the fewest subscribers come first.
@@ -136,28 +192,34 @@ class _UnevenShares:
         topics: dict[TopicId, list[TopicPartition]] = {}
         for partition in free:
             topics.setdefault(partition.topic_id, []).append(partition)
+            yield 1
         for topic_id in sorted(topics, key=lambda topic_id: len(self._subscribers[topic_id])):
-            smallest = [(self._sizes[member_id], member_id) for member_id in self._subscribers[topic_id]]
-            heapq.heapify(smallest)
+            smallest: list[tuple[int, str]] = []
+            for member_id in self._subscribers[topic_id]:
+                heapq.heappush(smallest, (self._sizes[member_id], member_id))
+                yield 1
             for partition in topics[topic_id]:
                 size, member_id = smallest[0]
                 self._by_topic[member_id].setdefault(topic_id, []).append(partition)
-                self._sizes[member_id] = size + 1
+                self._resize(member_id, 1)
                 heapq.heapreplace(smallest, (size + 1, member_id))
+                yield 1
 
-    def even_out(self) -> None:
+    def even_out(self) -> Steps[None]:
         """Moves partitions from larger to smaller shares until no move would make two shares more equal."""
         changed = True
         while changed:
             changed = False
-            for member_id in sorted(self._sizes, key=lambda member_id: -self._sizes[member_id]):
-                while hops := self._path_to_smaller(member_id):
+            largest_first = yield from _largest_first(self._sizes.items())
+            for member_id in largest_first:
+                yield 1
+                while hops := (yield from self._path_to_smaller(member_id)):
                     self._move(hops)
                     changed = True
 
-    def _path_to_smaller(self, start: str) -> list[_Hop]:
+    def _path_to_smaller(self, start: str) -> Steps[list[_Hop]]:
         """Returns the shortest path from a member to the smallest share that is smaller by at least two, or no hops."""
-        enough = min(self._sizes.values())
+        enough = min(self._members_of_size)
         best, best_size = "", self._sizes[start] - 1
         arrived: dict[str, _Hop | None] = {start: None}
         topics_seen: set[TopicId] = set()
@@ -174,6 +236,8 @@ class _UnevenShares:
                         reached.append(taker)
                         if self._sizes[taker] < best_size:
                             best, best_size = taker, self._sizes[taker]
+                    yield 1
+            yield 1 + len(self._by_topic[giver])
         hops = []
         hop = arrived.get(best)
         while hop is not None:
@@ -185,5 +249,13 @@ class _UnevenShares:
         for hop in hops:
             partition = self._by_topic[hop.giver][hop.topic_id].pop()
             self._by_topic[hop.taker].setdefault(hop.topic_id, []).append(partition)
-        self._sizes[hops[0].taker] += 1
-        self._sizes[hops[-1].giver] -= 1
+        self._resize(hops[0].taker, 1)
+        self._resize(hops[-1].giver, -1)
+
+    def _resize(self, member_id: str, change: int) -> None:
+        size = self._sizes[member_id]
+        self._sizes[member_id] = size + change
+        self._members_of_size[size + change] += 1
+        self._members_of_size[size] -= 1
+        if not self._members_of_size[size]:
+            del self._members_of_size[size]

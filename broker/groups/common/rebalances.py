@@ -16,6 +16,8 @@ LATE, SILENT = "did not", "sent no heartbeat"
 `cli/groups/group_advice.py` looks for these words to give advice.
 """
 REBALANCES_KEPT = 10
+EXPECTED_MAX = 1_000
+"""How many expected members of a consumer group are kept per rebalance. Few changes of a large group must cost more."""
 DEPARTED_MAX = 1_000
 """How many departures are kept per rebalance. Members that come and go must not fill the memory."""
 
@@ -58,7 +60,10 @@ class Rebalance(Struct):
     began_ms: int
     """The begin by the wall clock, as all other times that end in `_ms`."""
     expected: dict[str, Participant] = field(default_factory=dict)
-    """The members, by member id, that were in the group before and have neither arrived nor left yet."""
+    """The members, by member id, that were in the group before and have neither arrived nor left yet.
+
+    A consumer group keeps the first EXPECTED_MAX of them.
+    """
     arrivals: dict[str, Arrival] = field(default_factory=dict)
     """The arrivals by member id, in their order."""
     departed: list[Departure] = field(default_factory=list)

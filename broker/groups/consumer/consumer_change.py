@@ -5,21 +5,22 @@ is stored. The group epoch rises if subscriptions or topics have changed. If the
 Finally the member is reconciled with its target.
 """
 
+from collections import deque
 from collections.abc import Sequence
+from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.assignment.assignments import NO_PARTITIONS, Partitions
-from tailrace.broker.groups.assignment.assignor import Subscriber
 from tailrace.broker.groups.assignment.assignors import ASSIGNORS
 from tailrace.broker.groups.assignment.subscriptions import TopicPatterns, existing, fingerprint
 from tailrace.broker.groups.common.coordinator_records import GroupRecord
 from tailrace.broker.groups.common.group import TopicViewer
 from tailrace.broker.groups.common.group_output import GroupOutput
-from tailrace.broker.groups.common.group_settings import GroupSettings
-from tailrace.broker.groups.common.rebalances import Rebalance
+from tailrace.broker.groups.common.group_settings import UNLIMITED, GroupSettings
+from tailrace.broker.groups.common.rebalances import EXPECTED_MAX, Rebalance
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import TopicSpec
 from tailrace.protocol.ids import TopicId
@@ -37,9 +38,14 @@ from .consumer_records import (
     target_record,
 )
 from .reconciliation import reconcile
+from .target_making import TargetMaking, make_targets
 
 FIRST_EPOCH = 1
 """The first epoch of a group."""
+SMALL_MAX = 1_000
+"""How many members and partitions together a group may have whose targets are made at once."""
+ITEMS_AT_ONCE = 10_000
+"""How many items are handled at once for a small group. Subscriptions that differ widely may need more than that."""
 
 
 class ConsumerChange(Struct, frozen=True):
@@ -49,6 +55,8 @@ class ConsumerChange(Struct, frozen=True):
     patterns: TopicPatterns
     output: GroupOutput
     moment: Moment
+    assigning: deque[ConsumerGroup]
+    """The groups whose target assignments are made in steps."""
 
     def write(self, record: GroupRecord) -> None:
         """Appends the record and applies it to the group."""
@@ -98,6 +106,8 @@ class ConsumerChange(Struct, frozen=True):
         """Gives the target of a static member to its new member id. The new member has no partitions yet."""
         group_id = self.group.group_id
         target = self.group.targets.get(old.member_id, NO_PARTITIONS)
+        if self.group.making is not None:
+            self.group.making.on_replaced(old.member_id, member_id)
         for record in member_tombstones(group_id, old.member_id):
             self.write(record)
         self.write(profile_record(group_id, member_id, old.profile))
@@ -130,7 +140,7 @@ class ConsumerChange(Struct, frozen=True):
         group.viewers_version = max(group.viewers_version, viewers_version)  # members that see all have no version
         if cause is not None or group.epoch == 0 or sees_others or group.topics_version != self.cluster.topics_version:
             self.update_topics(cause)
-        if group.epoch > group.target_epoch and group.members and self._may_assign():
+        if group.epoch > group.target_epoch and group.making is None and group.members and self._may_assign():
             self.assign()
 
     def update_topics(self, cause: str | None) -> None:
@@ -173,32 +183,43 @@ class ConsumerChange(Struct, frozen=True):
         return names
 
     def assign(self) -> None:
-        """Makes the target assignment for the current group epoch."""
+        """Makes the target assignment for the current group epoch, or begins to make it if the group is large."""
         group = self.group
-        subscribers = []
-        topic_ids: dict[tuple[frozenset[str], str], frozenset[TopicId]] = {}
-        for member in group.members.values():
-            subscription = member.profile.topic_names, member.profile.topic_pattern
-            if subscription not in topic_ids:
-                topic_ids[subscription] = self._topic_ids(member.profile)
-            subscribers.append(
-                Subscriber(
-                    member.member_id,
-                    topic_ids[subscription],
-                    group.targets.get(member.member_id, NO_PARTITIONS),
-                    member.profile.instance_id,
-                    member.current.held,
-                )
-            )
-        counts = {topic.id: len(topic.partitions) for topic in self._topics(group.subscribed_topics())}
+        topics = self._topics(group.subscribed_topics())
         assignor = ASSIGNORS[group.preferred_assignor(self.settings.consumer_assignors)]
-        for member_id, target in assignor(subscribers, counts).items():
-            if target != group.targets.get(member_id, NO_PARTITIONS):
+        members = dict(group.members)
+        steps = make_targets(members, dict(group.targets), topics, group.topic_names_of, assignor)
+        group.making = TargetMaking(group.epoch, members, steps)
+        if group.target_epoch == 0 or len(members) == 1:
+            self.go_on_assigning(UNLIMITED)  # a member must not wait for the first epoch
+        elif len(members) + sum(len(topic.partitions) for topic in topics) <= SMALL_MAX:
+            self.go_on_assigning(ITEMS_AT_ONCE)
+        if group.making is not None:
+            self.assigning.append(group)
+
+    def go_on_assigning(self, items: int) -> int:
+        """Handles about so many items of the target assignment that is made. Returns how many it has handled."""
+        group = self.group
+        making = group.making
+        assert making is not None, "the caller looks for groups that are making targets"
+        done = making.go_on(items)
+        if making.is_finished:
+            group.making = None
+            if group.members:
+                self._set_targets(making)
+        return done
+
+    def _set_targets(self, making: TargetMaking) -> None:
+        group = self.group
+        for member_id, target in making.changed_targets():
+            if member_id in group.members:
                 self.write(target_record(group.group_id, member_id, target))
-        self.write(target_epoch_record(group.group_id, group.epoch, self.moment.now_ms))
+        self.write(target_epoch_record(group.group_id, making.epoch, self.moment.now_ms))
         self.output.counts.group_rebalances += 1
         if group.rebalances:
-            group.rebalances[-1].generation = group.epoch
+            group.rebalances[-1].generation = making.epoch
+        if making.later_cause is not None:
+            self._begin_rebalance(making.later_cause)
 
     def _may_assign(self) -> bool:
         """Returns whether the assignment interval has passed, or the group has one member.
@@ -248,10 +269,16 @@ class ConsumerChange(Struct, frozen=True):
     # the history of rebalances
 
     def _begin_rebalance(self, cause: str) -> None:
-        """Begins a rebalance, unless one still waits for its targets: the next targets are for both causes."""
-        rebalances = self.group.rebalances
-        if not rebalances or rebalances[-1].generation is not None:
-            expected = {member.member_id: member.participant for member in self.group.members.values()}
+        """Begins a rebalance, unless one still waits for its targets: the next targets are for both causes.
+
+        While targets are made, they are not for this cause. The rebalance then begins when they are finished.
+        """
+        rebalances, making = self.group.rebalances, self.group.making
+        if making is not None:
+            making.later_cause = making.later_cause or cause
+        elif not rebalances or rebalances[-1].generation is not None:
+            members = islice(self.group.members.values(), EXPECTED_MAX)
+            expected = {member.member_id: member.participant for member in members}
             rebalances.append(Rebalance(cause, self.moment.now, self.moment.now_ms, expected))
 
     def _on_arrival(self, member: ConsumerMember) -> None:

@@ -7,6 +7,7 @@ indexes follow from the records, so that the work for a heartbeat does not grow 
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from tailrace.broker.coordination.coordinator_output import Waiter
 from tailrace.broker.coordination.moment import Moment
@@ -30,7 +31,7 @@ from tailrace.protocol.group_records.consumer_group_target_assignment_metadata i
     ConsumerGroupTargetAssignmentMetadataKey,
 )
 
-from .consumer_member import ConsumerMember, CurrentAssignment, Profile
+from .consumer_member import ConsumerMember, CurrentAssignment, MemberState, Profile
 from .consumer_records import (
     current_from,
     epoch_tombstone,
@@ -39,6 +40,9 @@ from .consumer_records import (
     profile_from,
     target_epoch_tombstone,
 )
+from .target_making import TargetMaking
+
+T = TypeVar("T")
 
 STALE_EPOCH_FROM = 9
 """The first version of OffsetCommit that can report a stale member epoch."""
@@ -81,8 +85,10 @@ class ConsumerGroup:
         """The number of members with the classic protocol that support each protocol, by its name."""
         self.classic_members = 0
         """The number of members that use the classic protocol."""
-        self.unreconciled: set[str] = set()
-        """The members whose current assignment is not their target assignment."""
+        self.making: TargetMaking | None = None
+        """The next target assignment, while it is made in steps."""
+        self._stable: Counter[int] = Counter()
+        """The number of members that have exactly their target assignment of an epoch, by this epoch."""
         self.sessions = MemberDeadlines()
         self.revocations = MemberDeadlines()
         """The deadlines by which members have to revoke partitions."""
@@ -105,6 +111,11 @@ class ConsumerGroup:
         if self.epoch > self.target_epoch:
             return "Assigning"
         return "Reconciling" if self.unreconciled else "Stable"
+
+    @property
+    def unreconciled(self) -> int:
+        """The number of members whose current assignment is not their target assignment."""
+        return len(self.members) - self._stable[self.target_epoch]
 
     @property
     def is_empty(self) -> bool:
@@ -214,11 +225,6 @@ class ConsumerGroup:
             case ConsumerGroupTargetAssignmentMetadataKey():
                 self.target_epoch = value.assignment_epoch if value is not None else 0
                 self.target_made_ms = value.assignment_timestamp if value is not None else 0
-                self.unreconciled = {
-                    member.member_id
-                    for member in self.members.values()
-                    if not member.current.is_reconciled_to(self.target_epoch)
-                }
             case ConsumerGroupRegularExpressionKey():
                 if value is not None:
                     self.patterns[key.regular_expression] = frozenset(value.topics)
@@ -245,7 +251,7 @@ class ConsumerGroup:
         member = self.members.get(member_id)
         if member is None:
             member = self.members[member_id] = ConsumerMember(member_id)
-            self.unreconciled.add(member_id)
+            self._count_stable(member.current, 1)
             self._count(member.profile, 1)
         return member
 
@@ -259,20 +265,18 @@ class ConsumerGroup:
 
     def _set_current(self, member: ConsumerMember, current: CurrentAssignment) -> None:
         self._release(member)
+        self._count_stable(member.current, -1)
+        self._count_stable(current, 1)
         member.current = current
         for partitions in (current.assigned, current.revoking):
             self.owners.update(dict.fromkeys(partitions, member.member_id))
-        if current.is_reconciled_to(self.target_epoch):
-            self.unreconciled.discard(member.member_id)
-        else:
-            self.unreconciled.add(member.member_id)
 
     def _remove(self, member: ConsumerMember) -> None:
         self._count(member.profile, -1)
         self._release(member)
         self._forget_instance(member)
         del self.members[member.member_id]
-        self.unreconciled.discard(member.member_id)
+        self._count_stable(member.current, -1)
         self.viewers.pop(member.member_id, None)
         for awaited in (self.sessions, self.revocations, self.joins, self.syncs):
             awaited.clear(member.member_id)
@@ -289,6 +293,10 @@ class ConsumerGroup:
         if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
             del self.static_members[instance_id]
 
+    def _count_stable(self, current: CurrentAssignment, change: int) -> None:
+        if current.state is MemberState.STABLE:
+            _add(self._stable, (current.epoch,), change)
+
     def _count(self, profile: Profile, change: int) -> None:
         self.bytes_held += change * profile.bytes_held
         _add(self.names_subscribed, profile.topic_names, change)
@@ -301,11 +309,11 @@ class ConsumerGroup:
             _add(self.protocols_supported, {name for name, _ in profile.classic.protocols}, change)
 
 
-def _add(counter: Counter[str], names: frozenset[str] | set[str] | tuple[str, ...], change: int) -> None:
-    for name in names:
-        counter[name] += change
-        if not counter[name]:
-            del counter[name]
+def _add(counter: Counter[T], keys: Iterable[T], change: int) -> None:
+    for key in keys:
+        counter[key] += change
+        if not counter[key]:
+            del counter[key]
 
 
 def _has_had_since(current: CurrentAssignment, epoch: int, partitions: Iterable[TopicPartition]) -> bool:

@@ -1,4 +1,7 @@
-"""Creates and changes consumer groups, and removes their overdue members."""
+"""Creates and changes consumer groups, removes their overdue members, and makes large target assignments in steps."""
+
+import math
+from collections import deque
 
 from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.assignment.subscriptions import TopicPatterns
@@ -10,12 +13,32 @@ from tailrace.broker.groups.consumer.group_conversion import downgrade, may_down
 from .classic_groups import ClassicGroups
 from .group_table import GroupTable
 
+ITEMS_PER_TURN = 2_000
+"""How many items of target assignments are handled, in about a millisecond, before other tasks run."""
+
 
 class ConsumerGroups:
     def __init__(self, table: GroupTable, classic_groups: ClassicGroups) -> None:
         self.patterns = TopicPatterns(table.cluster)
         self._table = table
         self._classic_groups = classic_groups
+        self._assigning: deque[ConsumerGroup] = deque()
+        """The groups whose target assignments are made in steps. A group is at most once in it."""
+
+    @property
+    def deadline(self) -> float:
+        """The time at which to call `on_deadline`."""
+        return -math.inf if self._assigning else math.inf
+
+    def on_deadline(self, moment: Moment) -> None:
+        """Goes on with the target assignments. The groups take turns."""
+        left = ITEMS_PER_TURN
+        while self._assigning and left > 0:
+            group = self._assigning.popleft()
+            if self._table.groups.get(group.group_id) is group:
+                left -= self.change(group, moment).go_on_assigning(left)
+                if group.making is not None:
+                    self._assigning.append(group)
 
     def make(self, group_id: str) -> ConsumerGroup:
         """Returns an empty group that is not in the table."""
@@ -24,7 +47,8 @@ class ConsumerGroups:
     def change(self, group: ConsumerGroup, moment: Moment) -> ConsumerChange:
         """Begins a change of the group."""
         table = self._table
-        return ConsumerChange(group, table.settings(group.group_id), table.cluster, self.patterns, table.output, moment)
+        settings = table.settings(group.group_id)
+        return ConsumerChange(group, settings, table.cluster, self.patterns, table.output, moment, self._assigning)
 
     def after_removal(self, group: ConsumerGroup, moment: Moment) -> None:
         """Downgrades the group to a classic group if all members that are left use the classic protocol."""

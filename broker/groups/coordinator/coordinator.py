@@ -35,10 +35,10 @@ class Coordinator:
         self.groups = self.table.groups
         self.output = self.table.output
         classic_groups = ClassicGroups(self.table)
-        consumer_groups = ConsumerGroups(self.table, classic_groups)
-        speakers = ClassicProtocolMembers(self.table, consumer_groups)
+        self._consumer_groups = ConsumerGroups(self.table, classic_groups)
+        speakers = ClassicProtocolMembers(self.table, self._consumer_groups)
         self.classic = ClassicRequests(self.table, classic_groups, speakers)
-        self.consumer = ConsumerRequests(self.table, consumer_groups)
+        self.consumer = ConsumerRequests(self.table, self._consumer_groups)
         self.offsets = OffsetRequests(self.table, classic_groups)
 
     # state
@@ -46,7 +46,7 @@ class Coordinator:
     @property
     def deadline(self) -> float:
         """The time at which to call `on_deadline`: perhaps too early, never too late."""
-        return min(self.table.deadline, self.offsets.deadline)
+        return min(self.table.deadline, self._consumer_groups.deadline, self.offsets.deadline)
 
     def waiters(self) -> list[Waiter]:
         """Takes out all parked requests, because this coordinator ends."""
@@ -81,8 +81,9 @@ class Coordinator:
             self.table.reschedule(group)
 
     def on_deadline(self, moment: Moment) -> None:
-        """Does what is due: ends sessions and rebalances, and removes expired offsets."""
+        """Does what is due: ends sessions and rebalances, makes assignments, and removes expired offsets."""
         self.table.on_deadline(moment)
+        self._consumer_groups.on_deadline(moment)
         if self.offsets.deadline <= moment.now:
             self.offsets.on_deadline(moment)
 

@@ -17,7 +17,9 @@ from grouping import CALLER, Asked, GroupWorld
 from tailrace.broker.groups.assignment.assignments import TopicPartition, listed, partitions_of
 from tailrace.broker.groups.classic.classic_group import ClassicGroup
 from tailrace.broker.groups.common.group import Group
+from tailrace.broker.groups.consumer import consumer_change
 from tailrace.broker.groups.consumer.consumer_group import ConsumerGroup
+from tailrace.broker.groups.coordinator import consumer_groups
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 
@@ -86,6 +88,7 @@ class Story:
             self.leave,
             self.die,
             *[self.pass_time] * 3,
+            *[self.take_a_turn] * 6,
             self.change_topic,
             self.delete_topic,
             self.restart,
@@ -160,6 +163,10 @@ class Story:
 
     def pass_time(self) -> None:
         self.world.pass_time(self.random.choice([0.5, 1.0, 1.0, 4.0, 8.0, 46.0, 61.0]))
+
+    def take_a_turn(self) -> None:
+        """Lets the coordinator handle the next few items of a target assignment."""
+        self.world.take_a_turn()
 
     def change_topic(self) -> None:
         name, count = self.random.choice("abc"), self.random.randint(1, 4)
@@ -272,18 +279,27 @@ def check_counts(group: ConsumerGroup) -> None:
     assert group.names_subscribed == Counter(name for profile in profiles for name in profile.topic_names)
     assert group.patterns_subscribed == Counter(profile.topic_pattern for profile in profiles if profile.topic_pattern)
     assert group.classic_members == sum(profile.classic is not None for profile in profiles)
-    assert group.unreconciled == {
-        member.member_id for member in group.members.values() if not member.current.is_reconciled_to(group.target_epoch)
-    }
+    currents = [member.current for member in group.members.values()]
+    assert group.unreconciled == sum(not current.is_reconciled_to(group.target_epoch) for current in currents)
     owners: dict[TopicPartition, str] = {}
     for member in group.members.values():
         for partition in (*member.current.assigned, *member.current.revoking):
             assert owners.setdefault(partition, member.member_id) == member.member_id
     assert group.owners == owners
+    assert group.targets.keys() <= group.members.keys()
+    targets = [partition for target in group.targets.values() for partition in target]
+    assert len(targets) == len(set(targets)), "no partition is in two targets"
 
 
 @pytest.mark.parametrize("seed", range(50))
 def test_random_histories(seed: int) -> None:
+    Story(seed).go()
+
+
+@pytest.mark.parametrize("seed", range(50, 100))
+def test_random_histories_with_assignments_in_small_steps(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumer_change, "SMALL_MAX", 0)
+    monkeypatch.setattr(consumer_groups, "ITEMS_PER_TURN", 20)
     Story(seed).go()
 
 

@@ -8,6 +8,7 @@ import pytest
 from consumer_stories import GROUP, Consumer, group_in, settle
 from grouping import CALLER, GroupWorld
 
+from tailrace.broker.groups.consumer import consumer_change
 from tailrace.broker.groups.consumer.consumer_member import ConsumerMember
 
 MEMBER = "ConsumerGroupMemberMetadataKey"
@@ -288,3 +289,35 @@ def test_a_member_that_has_never_had_partitions_needs_no_target_record(world: Gr
     world.restart()
     settle(members)
     assert sorted(len(member.owned) for member in members) == 6 * [0] + 4 * [1]
+
+
+@pytest.mark.parametrize(
+    ("members", "items", "at_once"), [(900, 10_000, True), (901, 10_000, False), (900, 900, False)]
+)
+def test_a_small_group_is_assigned_at_once(
+    world: GroupWorld, members: int, items: int, at_once: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer_change, "ITEMS_AT_ONCE", items)
+    world.put_topic("a", consumer_change.SMALL_MAX - 900)
+    consumers = [Consumer(world, f"m{number}") for number in range(members)]
+    for each in consumers:
+        each.join()
+    world.now_ms += 1000
+    consumers[-1].beat()
+    assert (group_in(world).target_epoch == members + 1) == at_once
+    world.pass_time(0)
+    assert group_in(world).target_epoch == members + 1
+
+
+def test_few_members_of_a_large_group_are_listed_as_expected(
+    world: GroupWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer_change, "EXPECTED_MAX", 2)
+    members = [Consumer(world, f"m{number}") for number in range(4)]
+    for member in members:
+        member.join()
+    world.pass_time(1.0)
+    settle(members)
+    world.pass_time(1.0)
+    members[0].leave()
+    assert list(group_in(world).rebalances[-1].expected) == ["m1", "m2"]
