@@ -9,10 +9,10 @@ adds memory to them page by page, when something is written there. Thus nothing 
 which would take as long as hundreds of small requests.
 """
 
-import mmap
 import struct
 from typing import Protocol
 
+from tailrace.protocol.codec.untouched_memory import untouched
 from tailrace.protocol.error_codes import RemoteProtocolError
 from tailrace.protocol.foreign_protocols import refused_size
 
@@ -148,7 +148,7 @@ class Inbox:
         wanted = self.incomplete_bytes
         capacity = len(self._data)
         if capacity < wanted and self._buffers.needs_own_memory(self._end, wanted):
-            self._move_to(_untouched(wanted))
+            self._move_to(untouched(wanted))
         elif capacity <= self._end < wanted:
             grown = self._buffers.take_spare(self._end, wanted)
             if grown is None:
@@ -245,8 +245,3 @@ class Inbox:
 
     def _invalid_size(self, size: int) -> RemoteProtocolError:
         return refused_size(size, "a request", self._request_bytes_max)
-
-
-def _untouched(count: int) -> memoryview:
-    """Returns `count` bytes that take no memory before something is written to them. Raises OSError."""
-    return memoryview(mmap.mmap(-1, count, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))

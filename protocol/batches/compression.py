@@ -11,6 +11,7 @@ from enum import IntEnum
 import cramjam
 
 from tailrace.protocol.codec.primitives import Buffer
+from tailrace.protocol.codec.untouched_memory import given_back, untouched
 
 DECOMPRESSED_BYTES_MAX = 128 * 2**20
 """The largest decompressed size. No producer has larger batches by default: Java buffers 32 MiB, and librdkafka sends 1
@@ -55,7 +56,7 @@ class Compression(IntEnum):
     ZSTD = 4
 
 
-_DECOMPRESS_INTO: dict[Compression, Callable[[Buffer, bytearray], int]] = {
+_DECOMPRESS_INTO: dict[Compression, Callable[[Buffer, Buffer], int]] = {
     Compression.GZIP: cramjam.gzip.decompress_into,
     Compression.LZ4: cramjam.lz4.decompress_into,
     Compression.ZSTD: cramjam.zstd.decompress_into,
@@ -102,22 +103,28 @@ def decompress(kind: Compression, data: Buffer, limit: int = DECOMPRESSED_BYTES_
         capacity = min(limit, capacity * _FIRST_GUESS_RATIO)
 
 
-def decompress_in_steps(kind: Compression, data: Buffer, limit: int) -> Generator[None, None, bytearray]:
+def decompress_in_steps(kind: Compression, data: Buffer, limit: int) -> Generator[None, None, memoryview]:
     """Decompresses data, and yields after each step. Raises the errors of `decompress`.
 
-    A step of gzip, or of snappy in blocks, takes less than a millisecond. lz4, zstd and a single block of snappy are
+    A step of gzip, or of snappy in small blocks, takes less than a millisecond. lz4, zstd and a block of snappy are
     decompressed by one call, because cramjam has no other. The call takes some milliseconds for 32 MiB: its memory has
     been touched before, in steps, which takes longer than to decompress.
     """
-    match kind:
-        case Compression.GZIP:
-            return (yield from _gunzip_in_steps(memoryview(data), limit))
-        case Compression.SNAPPY:
-            return (yield from _decompress_snappy_in_steps(bytes(data), limit))
-        case Compression.LZ4 | Compression.ZSTD:
-            return (yield from _decompress_into_touched(kind, data, limit))
-        case Compression.NONE:
-            return bytearray(data)
+    if kind is Compression.NONE:
+        return memoryview(data)
+    output = untouched(limit)
+    try:
+        match kind:
+            case Compression.GZIP:
+                size = yield from _gunzip_in_steps(memoryview(data), output)
+            case Compression.SNAPPY:
+                size = yield from _decompress_snappy_in_steps(bytes(data), output)
+            case Compression.LZ4 | Compression.ZSTD:
+                size = yield from _decompress_into_touched(kind, data, output)
+    except ValueError:
+        yield from given_back(output)
+        raise
+    return output[:size]
 
 
 class TooLargeError(ValueError):
@@ -138,9 +145,9 @@ def _compress_lz4(data: Buffer) -> bytes:
     return b"".join(parts)
 
 
-def _gunzip_in_steps(data: memoryview, limit: int) -> Generator[None, None, bytearray]:
-    output = bytearray()
-    position = 0
+def _gunzip_in_steps(data: memoryview, output: memoryview) -> Generator[None, None, int]:
+    """Returns how much of the output is used, like the functions for the other codecs."""
+    position = size = 0
     try:
         while position < len(data) or not position:  # several streams may follow each other
             stream = zlib.decompressobj(_GZIP_WITH_HEADER)
@@ -152,40 +159,43 @@ def _gunzip_in_steps(data: memoryview, limit: int) -> Generator[None, None, byte
                 found = stream.decompress(piece, _STEP_BYTES)
                 if not piece and not found:
                     raise ValueError("gzip: the data is truncated")
-                output += found
-                if len(output) > limit:
-                    raise _exceeds(Compression.GZIP, limit)
+                end = size + len(found)
+                if end > len(output):
+                    raise _exceeds(Compression.GZIP, len(output))
+                output[size:end] = found
+                size = end
                 yield
             position -= len(stream.unused_data)
     except zlib.error as error:
         raise ValueError(f"gzip: {error}") from None
-    return output
+    return size
 
 
-def _decompress_into_touched(kind: Compression, data: Buffer, limit: int) -> Generator[None, None, bytearray]:
-    output = bytearray()
+def _decompress_into_touched(kind: Compression, data: Buffer, output: memoryview) -> Generator[None, None, int]:
+    limit, touched = len(output), 0
     capacity = min(limit, _STEPPED_GUESS_BYTES)
     while True:
-        yield from _grow(output, capacity)
+        yield from _touch(output[touched:capacity])
+        touched = capacity
         try:
-            count = _DECOMPRESS_INTO[kind](data, output)
+            count = _DECOMPRESS_INTO[kind](data, output[:capacity])
         except cramjam.DecompressionError as error:
             if _OUTPUT_WAS_TOO_SMALL not in str(error):
                 raise ValueError(f"{kind.name.lower()}: {error}") from None
         else:
             yield
-            del output[count:]
-            return output
+            return count
         if capacity >= limit:
             raise _exceeds(kind, limit)
         yield
         capacity = min(limit, capacity * _FIRST_GUESS_RATIO)
 
 
-def _grow(output: bytearray, size: int) -> Generator[None, None, None]:
-    """Appends zeros, so that all memory of the output is touched."""
-    while len(output) < size:
-        output += bytes(min(_STEP_BYTES, size - len(output)))
+def _touch(output: memoryview) -> Generator[None, None, None]:
+    """Lets the system add memory to all of the output."""
+    for position in range(0, len(output), _STEP_BYTES):
+        piece = output[position : position + _STEP_BYTES]
+        piece[:] = bytes(len(piece))
         yield
 
 
@@ -209,21 +219,18 @@ def _decompress_snappy(data: bytes, limit: int) -> bytes:
     return b"".join(blocks)
 
 
-def _decompress_snappy_in_steps(data: bytes, limit: int) -> Generator[None, None, bytearray]:
-    output = bytearray()
+def _decompress_snappy_in_steps(data: bytes, output: memoryview) -> Generator[None, None, int]:
+    size = 0
     try:
-        if not data.startswith(_XERIAL_MAGIC):
-            yield from _grow(output, _snappy_block_size(data, limit))
-            count = cramjam.snappy.decompress_raw_into(data, output)
-            yield
-            del output[count:]
-            return output
-        for packed in _xerial_blocks(data):
-            output += _decompress_snappy_block(packed, limit - len(output))
+        for packed in _xerial_blocks(data) if data.startswith(_XERIAL_MAGIC) else (data,):
+            room = output[size : size + _snappy_block_size(packed, len(output) - size)]
+            if len(room) > _STEP_BYTES:
+                yield from _touch(room)
+            size += cramjam.snappy.decompress_raw_into(packed, room)
             yield
     except cramjam.DecompressionError as error:
         raise _corrupt_snappy(error) from None
-    return output
+    return size
 
 
 def _xerial_blocks(data: bytes) -> Iterator[bytes]:

@@ -12,6 +12,7 @@ from crc32c import crc32c
 from msgspec import Struct
 
 from tailrace.protocol.codec.primitives import Buffer
+from tailrace.protocol.codec.untouched_memory import given_back
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 from .compression import (
@@ -189,20 +190,30 @@ def admit_in_steps(
     `header` comes with the HeavyBatchError. The same records may meanwhile be in another buffer. Raises KafkaError.
     """
     batch = memoryview(records)[: header.size]
-    body: bytes | bytearray
     kind = header.attributes & COMPRESSION_MASK
-    if kind:
-        with _decompression_errors():
-            packed = batch[HEADER_SIZE:]
-            body = yield from decompress_in_steps(Compression(kind), packed, rules.decompressed_bytes_max)
-    else:
-        body = bytes(batch[HEADER_SIZE:])
+    if not kind:
+        return (yield from _admit_body(batch, header, bytes(batch[HEADER_SIZE:]), rules, now_ms))
+    with _decompression_errors():
+        packed = batch[HEADER_SIZE:]
+        body = yield from decompress_in_steps(Compression(kind), packed, rules.decompressed_bytes_max)
+    try:
+        kept = yield from _admit_body(batch, header, body, rules, now_ms)
+    except KafkaError:
+        yield from given_back(body)
+        raise
+    yield from given_back(body)
+    return kept
+
+
+def _admit_body(
+    batch: Buffer, header: BatchHeader, body: Buffer, rules: ProduceRules, now_ms: int
+) -> Generator[None, None, tuple[Buffer, BatchHeader]]:
     keyed = yield from check_records_in_steps(body, header.record_count)
     if not keyed and rules.needs_keys:
         raise (yield from _without_keys(body))
     if not rules.append_time:
         yield from _check_timestamps(batch, header, body, rules, now_ms)
-    if rules.compression is not None and rules.compression != kind:
+    if rules.compression is not None and rules.compression != header.attributes & COMPRESSION_MASK:
         return _recompressed(header, body, rules)
     return batch, header
 
@@ -345,9 +356,12 @@ def _timestamps(header: BatchHeader, body: Buffer) -> Iterator[int]:
     return (header.timestamp_at(delta) for delta, _ in times_and_keys(_contiguous(body)))
 
 
-def _contiguous(body: Buffer) -> bytes | bytearray:
-    """Returns the body in a form whose bytes are read faster than those of a memoryview."""
-    return body if isinstance(body, bytes | bytearray) else bytes(body)
+def _contiguous(body: Buffer) -> Buffer:
+    """Returns the body in a form whose bytes are read faster than those of a memoryview, unless it is large.
+
+    The gain is small. A copy of many megabytes would hold up other clients.
+    """
+    return bytes(body) if isinstance(body, memoryview) and len(body) <= DECOMPRESSED_AT_ONCE else body
 
 
 def _recompressed(header: BatchHeader, body: Buffer, rules: ProduceRules) -> tuple[Buffer, BatchHeader]:

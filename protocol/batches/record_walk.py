@@ -81,7 +81,7 @@ def check_records(body: Buffer, count: int) -> bool:
     return keyed
 
 
-def check_records_in_steps(body: bytes | bytearray, count: int) -> Generator[None, None, bool]:
+def check_records_in_steps(body: Buffer, count: int) -> Generator[None, None, bool]:
     """Returns what `check_records` returns for a body of any size, and yields after each step."""
     number = position = 0
     keyed = True

@@ -1,3 +1,5 @@
+import tracemalloc
+
 import cramjam
 import lz4.frame
 import pytest
@@ -119,15 +121,43 @@ def test_a_bomb_is_decompressed_in_many_steps_up_to_the_limit(kind: Compression)
     bomb = compress(kind, bytes(size))
     data, taken = stepped(kind, bomb, size)
     assert data == bytes(size)
-    if kind is not Compression.SNAPPY:  # its frame has a single block
-        assert taken >= size // 2**18
+    assert taken >= size // 2**18
     with pytest.raises(TooLargeError):
         stepped(kind, bomb, size - 1)
 
 
-def test_a_snappy_block_without_a_frame_is_decompressed_into_prepared_memory() -> None:
+@pytest.mark.parametrize("kind", PACKING)
+def test_what_is_decompressed_in_steps_is_never_copied(kind: Compression) -> None:
+    """A copy of many megabytes would be a long step. tracemalloc does not see the memory of the output itself."""
+    size = 20 * 2**20
+    bomb = compress(kind, bytes(size))
+    tracemalloc.start()
+    try:
+        for _ in decompress_in_steps(kind, bomb, size):
+            pass
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < size / 4
+
+
+def test_a_bomb_gives_its_memory_back_in_steps() -> None:
+    size = 20 * 2**20
+    _, whole = stepped(Compression.GZIP, compress(Compression.GZIP, bytes(size)), size)
+    steps = decompress_in_steps(Compression.GZIP, compress(Compression.GZIP, bytes(size + 1)), size)
+    taken = 0
+    with pytest.raises(TooLargeError):
+        while True:
+            next(steps)
+            taken += 1
+    assert taken >= whole + 4
+
+
+@pytest.mark.parametrize("framed", [False, True])
+def test_a_large_snappy_block_is_decompressed_into_prepared_memory(framed: bool) -> None:
     data = bytes(2**22)
-    found, taken = stepped(Compression.SNAPPY, bytes(cramjam.snappy.compress_raw(data)), len(data))
+    packed = compress(Compression.SNAPPY, data) if framed else bytes(cramjam.snappy.compress_raw(data))
+    found, taken = stepped(Compression.SNAPPY, packed, len(data))
     assert found == data
     assert taken > 10
 

@@ -353,10 +353,40 @@ def test_many_records_are_checked_in_steps(compression: Compression) -> None:
 def test_much_decompressed_data_is_checked_in_steps(compression: Compression) -> None:
     large = bytes(encode_records([Record(0, NOW, None, bytes(2 * DECOMPRESSED_AT_ONCE))], 0, NOW))
     batch = with_body(large, 1, compression=compression)
-    assert steps_of(batch) > (1 if compression is Compression.SNAPPY else 4)
+    assert steps_of(batch) > 4
     assert admitted(batch) == batch
     small = bytes(encode_records([Record(0, NOW, None, bytes(DECOMPRESSED_AT_ONCE - 100))], 0, NOW))
     admit_at_once(with_body(small, 1, compression=compression), RULES, api_version=9, now_ms=NOW)
+
+
+@pytest.mark.parametrize("is_valid", [True, False])
+def test_the_memory_of_decompressed_data_is_given_back_in_steps(is_valid: bool) -> None:
+    """Each number of steps is larger than that of the checks alone."""
+    large = bytes(encode_records([Record(0, NOW, None, bytes(2 * DECOMPRESSED_AT_ONCE))], 0, NOW))
+    batch = with_body(large if is_valid else large + b"x", 1, compression=Compression.SNAPPY)
+    rules = ProduceRules(4 * 2**20)  # it sets aside more than four steps give back
+    steps = admit_in_steps(batch, header_of_heavy(batch), rules, now_ms=NOW)
+    taken = 0
+    with pytest.raises((StopIteration, KafkaError)):
+        while True:
+            next(steps)
+            taken += 1
+    assert taken > rules.decompressed_bytes_max // 2**22
+
+
+def test_what_is_read_in_steps_is_not_copied_as_a_whole() -> None:
+    value = bytes(20 * DECOMPRESSED_AT_ONCE)
+    large = bytes(encode_records([Record(0, NOW, None, value)], 0, NOW))
+    batch = with_body(large, 1, compression=Compression.GZIP)
+    header = header_of_heavy(batch)
+    tracemalloc.start()
+    try:
+        with pytest.raises(KafkaError, match="a record has no key"):
+            finish(admit_in_steps(batch, header, ProduceRules(2**20, needs_keys=True), now_ms=NOW))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < len(value) / 4
 
 
 def test_many_headers_are_checked_in_steps() -> None:
