@@ -6,7 +6,7 @@ Finally the member is reconciled with its target.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from itertools import islice
 
 from msgspec import Struct
@@ -147,8 +147,9 @@ class ConsumerChange(Struct, frozen=True):
         """Raises the group epoch if there is a cause, or if the topics have changed."""
         group = self.group
         group.topics_version = self.cluster.topics_version
+        viewers = self._known_viewers()
         for pattern in group.patterns_subscribed:
-            names = self._matches(pattern)
+            names = self._matches(pattern, viewers.get(pattern, frozenset()))
             if names != group.patterns.get(pattern):
                 version = self.cluster.topics_version
                 self.write(pattern_record(group.group_id, pattern, names, version, self.moment.now_ms))
@@ -163,23 +164,30 @@ class ConsumerChange(Struct, frozen=True):
         elif group.epoch == 0:
             self.write(epoch_record(group.group_id, FIRST_EPOCH, metadata_hash))
 
-    def _matches(self, pattern: str) -> frozenset[str]:
+    def _known_viewers(self) -> dict[str, set[TopicViewer | None]]:
+        """Returns what the members that subscribe to each pattern may see, as far as this coordinator knows it."""
+        group = self.group
+        viewers: dict[str, set[TopicViewer | None]] = {}
+        if group.patterns_subscribed:
+            for member_id, viewer in group.viewers.items():
+                member = group.members.get(member_id)
+                if member is not None and member.profile.topic_pattern:
+                    viewers.setdefault(member.profile.topic_pattern, set()).add(viewer)
+        return viewers
+
+    def _matches(self, pattern: str, viewers: Set[TopicViewer | None]) -> frozenset[str]:
         """Returns the topics that match a pattern and that all members which subscribe to it may see.
 
         A new coordinator does not know what the members may see until they have sent heartbeats. So it begins with the
         topics of the coordinator before.
         """
         group = self.group
-        known = [
-            group.viewers[member_id]
-            for member_id, member in group.members.items()
-            if member.profile.topic_pattern == pattern and member_id in group.viewers
-        ]
-        if not known and pattern in group.patterns:
+        if not viewers and pattern in group.patterns:
             return group.patterns[pattern] & frozenset(self.cluster.topics)
         names = self.patterns.matches(pattern)
-        for viewer in dict.fromkeys(each for each in known if each is not None):
-            names = frozenset(filter(viewer.may_describe, names))
+        for viewer in viewers:
+            if viewer is not None:
+                names = frozenset(filter(viewer.may_describe, names))
         return names
 
     def assign(self) -> None:
