@@ -29,6 +29,5 @@ class Subscriber(NamedTuple):
 Assignor = Callable[[Sequence[Subscriber], Mapping[TopicId, int]], Steps[dict[str, Partitions]]]
 """Takes all members and the number of partitions of each topic, and returns the partitions of each member, in steps.
 
-The assigned partitions of two members must be disjoint. Each partition of a topic with subscribers goes to exactly one
-of them.
+Each partition of a topic with subscribers goes to exactly one of them, even if the previous assignment gave it to two.
 """

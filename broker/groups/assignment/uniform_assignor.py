@@ -35,8 +35,11 @@ def assign_uniformly(
     assigned: set[TopicPartition] = set()
     different_topics: set[frozenset[TopicId]] = set()
     for subscriber in in_order:
-        share = shares[subscriber.member_id] = _kept(subscriber, partition_counts)
-        assigned.update(share)
+        kept = _kept(subscriber, partition_counts)
+        if not assigned.isdisjoint(kept):  # only after a corrupt batch of the coordinator's log was skipped
+            kept = [partition for partition in kept if partition not in assigned]
+        shares[subscriber.member_id] = kept
+        assigned.update(kept)
         different_topics.add(subscriber.topics)
         yield 1 + len(subscriber.assigned)
     subscribed: set[TopicId] = set()

@@ -38,6 +38,19 @@ def test_partitions_of_a_member_that_left_go_to_the_smallest_shares() -> None:
     assert assign(members, counts(a=4))["n"] == partitions("a2", "a3")
 
 
+@pytest.mark.parametrize("topics", ["a", "ab"])
+def test_a_partition_that_two_members_were_assigned_goes_to_one_of_them(topics: str) -> None:
+    """Such targets are left if a coordinator has to skip a corrupt batch of its log."""
+    members = [
+        subscriber("m", "a", partitions("a0", "a1", "a2")),
+        subscriber("n", topics, partitions("a0", "a1", "a2")),
+    ]
+    shares = assign(members, counts(a=4))
+    assert shares["m"].isdisjoint(shares["n"])
+    assert shares["m"] | shares["n"] == partitions("a0", "a1", "a2", "a3")
+    assert {len(share) for share in shares.values()} == {2}
+
+
 def test_a_partition_that_was_to_move_to_a_removed_member_stays() -> None:
     held = partitions("a0", "a1", "a5"), partitions("a2", "a3", "a4")
     members = [
