@@ -107,11 +107,11 @@ class ConnectionThrottle:
         reply = handle(context, request)
         if isinstance(reply, CoroutineType):
             measured.handled()
-            return reply
+            return _end_rare_work(context, measured, reply)
         if reply is not None:
             context.respond(reply)
         measured.handled()
-        if context.parts is not None and not context.parts:
+        if _has_no_response(context):
             measured.end_without_response()
         return None
 
@@ -149,3 +149,15 @@ class ConnectionThrottle:
     def _is_over(self) -> bool:
         self.is_muted = self.quotas.now() < self.muted_until
         return not self.is_muted
+
+
+async def _end_rare_work(context: RequestContext, measured: MeasuredRequest, work: Awaitable[object]) -> object:
+    reply = await work
+    if _has_no_response(context):
+        measured.end_without_response()
+    return reply
+
+
+def _has_no_response(context: RequestContext) -> bool:
+    """Whether the request has ended without a response (acks=0)."""
+    return context.parts is not None and not context.parts

@@ -127,16 +127,20 @@ class _Handled:
         self.context = request_of(ApiKey.PRODUCE, 11)
         self.context._encode = self.measured.encode_throttled
 
+        async def respond_nothing_later() -> None:
+            self.context.respond_nothing()
+
         def handle(context: RequestContext, request: object) -> Any:
             if reply is NO_RESPONSE:
                 context.respond_nothing()
                 return None
-            return reply
+            return respond_nothing_later() if reply is NO_RESPONSE_LATER else reply
 
         self.rare = self.connection.throttle.handle(self.context, self.measured, handle, "request")
 
 
 NO_RESPONSE = object()
+NO_RESPONSE_LATER = object()
 
 
 async def test_a_measured_request_is_answered_at_once_and_mutes_the_connection() -> None:
@@ -154,19 +158,27 @@ async def test_a_produce_request_without_a_response_counts_too() -> None:
     assert handled.connection.throttle.is_muted
 
 
+async def test_rare_work_without_a_response_counts_when_it_is_done() -> None:
+    handled = _Handled(NO_RESPONSE_LATER)
+    assert handled.rare is not None
+    assert not handled.connection.throttle.is_muted
+    assert await handled.rare is None
+    assert handled.context.parts == ()
+    assert handled.connection.throttle.is_muted
+
+
 async def test_a_request_that_waits_or_is_rare_work_is_not_answered_yet() -> None:
     async def work() -> ProduceResponse:
         return ProduceResponse()
 
-    rare = work()
-    handled = _Handled(rare)
-    assert handled.rare is rare
+    handled = _Handled(work())
+    assert handled.rare is not None
     waiting = _Handled(None)
     assert waiting.rare is None
     for each in (handled, waiting):
         assert each.context.parts is None
         assert not each.connection.throttle.is_muted
-    waiting.context.respond(await rare)
+    waiting.context.respond(await handled.rare)
     assert waiting.connection.throttle.is_muted
 
 
