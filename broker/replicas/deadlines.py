@@ -15,6 +15,8 @@ import trio
 _STALE_MIN = 1024
 EXPIRED_PER_TURN = 20
 """Thousands of replicas may have the same deadline. After this many, other tasks run."""
+SECONDS_PER_TURN = 0.001
+"""Dozens of coordinators may go on with long work at the same time. After this time, other tasks run."""
 
 
 class Waiter(Protocol):
@@ -83,8 +85,11 @@ class Deadlines:
             while heap and heap[0][0] <= now:
                 due.append(heapq.heappop(heap)[2])
             # A waiter that is added again during the calls comes after all others, and after other tasks.
-            for number, waiter in enumerate(due, 1):
+            handled = 0
+            for waiter in due:
                 if not waiter.done:
                     waiter.on_deadline()
-                if number % EXPIRED_PER_TURN == 0:
+                handled += 1
+                if handled == EXPIRED_PER_TURN or trio.current_time() - now >= SECONDS_PER_TURN:
                     await trio.lowlevel.checkpoint()
+                    handled, now = 0, trio.current_time()

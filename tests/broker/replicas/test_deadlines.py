@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from tailrace.broker.replicas.deadlines import EXPIRED_PER_TURN, Deadlines, Timer
+from tailrace.broker.replicas.deadlines import EXPIRED_PER_TURN, SECONDS_PER_TURN, Deadlines, Timer
 
 pytestmark = pytest.mark.trio
 
@@ -70,6 +70,23 @@ async def test_others_get_their_turns_where_thousands_have_the_same_deadline(
             called.append(sum(waiter.called_at is not None for waiter in waiters))
     assert called[-1] == len(waiters)
     assert max(after - before for before, after in pairwise(called)) <= 2 * EXPIRED_PER_TURN
+
+
+async def test_others_get_their_turns_where_each_call_takes_long(mock_clock: trio.testing.MockClock) -> None:
+    log: list[str] = []
+
+    class Slow(_Waiter):
+        def on_deadline(self) -> None:
+            log.append("slow")
+            mock_clock.jump(2 * SECONDS_PER_TURN)
+
+    async with _running() as deadlines:
+        for _ in range(3):
+            deadlines.add(-math.inf, Slow())
+        while log.count("slow") < 3:
+            log.append("another")
+            await trio.lowlevel.checkpoint()
+    assert ("slow", "slow") not in pairwise(log)
 
 
 async def test_whoever_was_answered_is_not_called(autojump_clock: trio.testing.MockClock) -> None:
