@@ -84,7 +84,11 @@ async def _produce_confirmed(
     """Handles a request when the coordinator of its transaction has responded."""
     try:
         await confirmations.wait()
+        if context.meter is not None:
+            context.meter.resumed()
         reply = _begin(host, context, request, _produce(host, context, request, confirmations))
+        if context.meter is not None:
+            context.meter.handled()
         return await reply if isinstance(reply, Coroutine) else reply
     finally:
         confirmations.end(host)

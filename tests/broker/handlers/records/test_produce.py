@@ -2,10 +2,12 @@
 
 import gc
 from collections.abc import Callable, Generator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import trio
+from hosts import request_of
 from msgspec.structs import replace
 from producing import BY_NAME, ask, bounds, request
 from spus import RunningSpu, batch, newest, running_spu
@@ -25,8 +27,8 @@ from tailrace.protocol.messages.produce import (
     ProduceResponse,
 )
 from tailrace.server.fairness import large_requests
-from tailrace.server.fairness.crowd import BUSY_SECONDS
-from tailrace.server.fairness.large_requests import STEP_SECONDS
+from tailrace.server.fairness.crowd import BUSY_SECONDS, Crowd
+from tailrace.server.fairness.large_requests import STEP_SECONDS, LargeRequests
 
 EMPTY = (0, 0)
 
@@ -381,3 +383,40 @@ async def test_a_transaction_may_begin_with_a_heavy_batch(
         assert (answer.error_code, answer.base_offset) == (0, 0)
         assert running.replica("t").log.producers.open_transaction(1) is not None
         assert len(running.spu.verifications) == 0
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+async def test_the_time_of_a_request_that_waited_for_its_coordinator_is_measured(
+    steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log: list[str] = []
+
+    def work(*_: object) -> Generator[None, None, ProduceResponse]:
+        for _step in range(steps):
+            log.append("work")
+            yield
+        log.append("work")
+        return ProduceResponse()
+
+    class Confirmations:
+        async def wait(self) -> None:
+            log.append("wait")
+
+        def end(self, host: object) -> None:
+            pass
+
+    class Meter:
+        def resumed(self) -> None:
+            log.append("resumed")
+
+        def handled(self) -> None:
+            log.append("handled")
+
+    monkeypatch.setattr(produce, "_produce", work)
+    host: Any = SimpleNamespace(large_requests=LargeRequests(Crowd()), end_turn=lambda: None)
+    context, confirmations = request_of(ApiKey.PRODUCE, 11), Confirmations()
+    meter: Any = Meter()
+    context.meter = meter
+    waiting: Any = produce._produce_confirmed
+    assert await waiting(host, context, request(None), confirmations) == ProduceResponse()
+    assert log == ["wait", *["resumed", "work", "handled"] * (1 + steps)]
