@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from clients.kafka_python import tolerate_unknown_brokers
+from clients.kafka_python import complete_joins, tolerate_unknown_brokers
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from kafka import KafkaConsumer
 from kafka import TopicPartition as PythonTopicPartition
@@ -166,6 +166,7 @@ class RunningConsumer:
             metadata_max_age_ms=1000,
         )
         tolerate_unknown_brokers(self._consumer)
+        complete_joins(self._consumer)
         self._consumer.assign([PythonTopicPartition(topic, number) for number in range(partitions)])
         self._stopping = threading.Event()
         self.seen: dict[Place, Log] = {(topic, number): [] for number in range(partitions)}

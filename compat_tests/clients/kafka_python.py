@@ -37,6 +37,17 @@ def tolerate_unknown_brokers(consumer: KafkaConsumer) -> None:
     fetcher.send_fetches = send_to_known_brokers
 
 
+def complete_joins(consumer: KafkaConsumer) -> None:
+    """Works around a bug of kafka-python that leaves a consumer without partitions and heartbeats.
+
+    If other topics match its pattern, it joins again. If `poll` ends meanwhile, the next one believes that there is
+    nothing to join, and never looks at the response.
+    """
+    coordinator = consumer._coordinator
+    need_rejoin = coordinator.need_rejoin
+    coordinator.need_rejoin = lambda: coordinator.rejoining or need_rejoin()
+
+
 def tolerate_lost_coordinators(producer: KafkaProducer) -> None:
     """Makes a transactional producer look for a new coordinator if the connection to the old one is refused.
 

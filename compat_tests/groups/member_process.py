@@ -57,7 +57,7 @@ class Orders:
 
 class KafkaPython:
     def __init__(self, role: dict[str, Any]) -> None:
-        from clients.kafka_python import tolerate_unknown_brokers
+        from clients.kafka_python import complete_joins, tolerate_unknown_brokers
         from kafka import ConsumerRebalanceListener, KafkaConsumer
         from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
         from kafka.coordinator.assignors.range import RangePartitionAssignor
@@ -97,6 +97,7 @@ class KafkaPython:
             reconnect_backoff_max_ms=500,
         )
         tolerate_unknown_brokers(self._consumer)
+        complete_joins(self._consumer)
         self._consumer.subscribe(role["topics"], role["pattern"], Listener())
 
     def poll(self) -> list[Record]:
