@@ -149,10 +149,13 @@ class ConsumerChange(Struct, frozen=True):
         group.topics_version = self.cluster.topics_version
         viewers = self._known_viewers()
         for pattern in group.patterns_subscribed:
+            before = group.patterns.get(pattern)
             names = self._matches(pattern, viewers.get(pattern, frozenset()))
-            if names != group.patterns.get(pattern):
+            if names != before:
                 version = self.cluster.topics_version
                 self.write(pattern_record(group.group_id, pattern, names, version, self.moment.now_ms))
+                if cause is None and before is not None:  # others may subscribe to the same topics by name
+                    cause = "the topics it subscribes to have changed"
         for pattern in group.patterns.keys() - group.patterns_subscribed.keys():
             self.write(pattern_tombstone(group.group_id, pattern))
         metadata_hash = fingerprint(self._topics(group.subscribed_topics()))

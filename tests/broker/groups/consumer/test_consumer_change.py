@@ -105,10 +105,10 @@ class Viewer:
     version = 1
 
     def __init__(self, *topics: str) -> None:
-        self._topics = topics
+        self.topics: tuple[str, ...] = topics
 
     def may_describe(self, topic: str) -> bool:
-        return topic in self._topics
+        return topic in self.topics
 
 
 def test_a_pattern_matches_what_all_its_members_may_see(world: GroupWorld) -> None:
@@ -132,6 +132,25 @@ def test_a_pattern_matches_what_all_its_members_may_see(world: GroupWorld) -> No
     assert group_in(world).patterns == {"a.*": {"a"}, ".*a": {"aa"}}
     n.leave()
     assert group_in(world).patterns["a.*"] == {"a", "aa"}
+
+
+def test_a_member_loses_a_topic_that_it_may_not_see_any_more_and_others_keep(world: GroupWorld) -> None:
+    viewer = Viewer("a")
+    extra = {"subscribed_topic_regex": "a.*"}
+    m = Consumer(world, "m", None, extra=extra, caller=CALLER._replace(viewer=viewer))
+    n = Consumer(world, "n")
+    m.join()
+    n.join()
+    world.pass_time(1.0)
+    settle([m, n])
+    before = len(m.owned), len(n.owned)
+    assert min(before) > 0
+    for version, topics, shares in ((2, (), (0, sum(before))), (3, ("a",), before)):
+        viewer.version, viewer.topics = version, topics
+        m.beat()
+        world.pass_time(1.0)
+        settle([m, n])
+        assert (len(m.owned), len(n.owned)) == shares
 
 
 def test_members_that_see_all_and_others_do_not_make_each_other_look_again(world: GroupWorld) -> None:
