@@ -14,6 +14,7 @@ from msgspec import Struct
 from tailrace.protocol.codec.primitives import Buffer
 from tailrace.protocol.codec.untouched_memory import given_back
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.steps import finish
 
 from .compression import (
     DECOMPRESSED_BYTES_MAX,
@@ -216,16 +217,6 @@ def _admit_body(
     if rules.compression is not None and rules.compression != header.attributes & COMPRESSION_MASK:
         return _recompressed(header, body, rules)
     return batch, header
-
-
-def finish(steps: Generator[None, None, Result]) -> Result:
-    """Takes all steps in one go and returns their result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
 
 
 def _no_batch(records: Buffer | None) -> KafkaError:

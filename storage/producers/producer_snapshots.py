@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from tailrace.protocol.batches.record_batch import TRANSACTIONAL, BatchHeader
 from tailrace.protocol.batches.transaction_markers import MARKER_BYTES_MAX, is_marker, marker_of
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.steps import finish
 from tailrace.runtime.descriptors import is_out_of_files
 from tailrace.runtime.files import File, Files, UnreadableError
 from tailrace.storage.directory.layout import Kind, file_name
@@ -154,7 +155,7 @@ class ProducerSnapshots:
         completed: dict[int, list[CompletedTransaction]],
     ) -> ProducerStates:
         """Restores the producer states at once. See `loading`."""
-        return _finished(self.loading(sealed, open_segment, closed_checksum, completed))
+        return finish(self.loading(sealed, open_segment, closed_checksum, completed))
 
     def loading(
         self,
@@ -202,8 +203,8 @@ class ProducerSnapshots:
         if states is None:
             states = self._read(segments[0].base, None) or ProducerStates()
         for each in sealed[first:]:
-            _finished(self._replaying_segment(states, each))
-        return _finished(self._replaying_segment(states, segment))
+            finish(self._replaying_segment(states, each))
+        return finish(self._replaying_segment(states, segment))
 
     def _read(self, log_end: int, checksum: int | None) -> ProducerStates | None:
         if checksum == NO_PRODUCERS:
@@ -278,13 +279,3 @@ class ProducerSnapshots:
 
     def _path(self, log_end: int) -> str:
         return f"{self._directory}/{file_name(log_end, Kind.PRODUCERS)}"
-
-
-def _finished(steps: Generator[None, None, T]) -> T:
-    """Does all steps at once, and returns their result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result

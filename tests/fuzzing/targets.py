@@ -14,7 +14,7 @@ from message_samples import all_messages, sample, versions_of
 
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.batches.compression import Compression
-from tailrace.protocol.batches.produced_batch import HeavyBatchError, ProduceRules, admit, admit_in_steps, finish
+from tailrace.protocol.batches.produced_batch import HeavyBatchError, ProduceRules, admit, admit_in_steps
 from tailrace.protocol.batches.record_batch import CRC_START
 from tailrace.protocol.batches.records import Record, build_batch
 from tailrace.protocol.codec.compile import Decoder, StepDecoder, decoder, encode, step_decoder
@@ -22,6 +22,7 @@ from tailrace.protocol.codec.decoder_source import ELEMENTS_MAX
 from tailrace.protocol.codec.headers import RequestHeader, encode_request, read_request_header, read_request_kind
 from tailrace.protocol.error_codes import KafkaError, RemoteProtocolError
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS, SC_PRIVATE_APIS, SPU_OBJECT_APIS, SPU_PRIVATE_APIS
+from tailrace.protocol.steps import finish
 from tailrace.server.inbox import Inbox, ReceiveBuffers
 
 SAMPLES = 4

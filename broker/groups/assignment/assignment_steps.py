@@ -15,16 +15,6 @@ Steps: TypeAlias = Generator[int, None, T]
 SORTED_PER_STEP = 2_000
 
 
-def finish(steps: Steps[T]) -> T:
-    """Takes all steps that are left, and returns the result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-
-
 def sort_in_steps(items: Iterable[T], key: Callable[[T], Any]) -> Steps[list[T]]:
     """Sorts as `sorted` does. Equal items keep their order."""
     rest = iter(items)

@@ -16,13 +16,13 @@ from tailrace.protocol.batches.produced_batch import (
     ProduceRules,
     RecordsRefusedError,
     admit_in_steps,
-    finish,
 )
 from tailrace.protocol.batches.produced_batch import admit as admit_at_once
 from tailrace.protocol.batches.record_batch import BatchHeader, assemble, crc_of, read_header, stamp_crc
 from tailrace.protocol.batches.records import Record, build_batch, encode_records, read_records
 from tailrace.protocol.codec.primitives import Buffer
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.steps import finish
 
 NOW = 1_700_000_000_000
 RULES = ProduceRules(2**20, timestamp_after_ms_max=3_600_000)

@@ -2,20 +2,8 @@ from random import Random
 
 import pytest
 
-from tailrace.broker.groups.assignment.assignment_steps import SORTED_PER_STEP, Steps, finish, sort_in_steps
-
-
-def test_finishing_takes_all_steps() -> None:
-    taken = []
-
-    def work() -> Steps[str]:
-        for number in range(3):
-            taken.append(number)
-            yield 1
-        return "done"
-
-    assert finish(work()) == "done"
-    assert taken == [0, 1, 2]
+from tailrace.broker.groups.assignment.assignment_steps import SORTED_PER_STEP, sort_in_steps
+from tailrace.protocol.steps import finish
 
 
 @pytest.mark.parametrize("count", [0, 1, SORTED_PER_STEP, SORTED_PER_STEP + 1, 3 * SORTED_PER_STEP + 7])

@@ -6,10 +6,11 @@ from assigning import Case, cases, counts, partitions, subscriber
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tailrace.broker.groups.assignment.assignment_steps import SORTED_PER_STEP, finish
+from tailrace.broker.groups.assignment.assignment_steps import SORTED_PER_STEP
 from tailrace.broker.groups.assignment.assignments import Partitions
 from tailrace.broker.groups.assignment.assignor import Subscriber
 from tailrace.broker.groups.assignment.range_assignor import assign_ranges
+from tailrace.protocol.steps import finish
 
 
 def assign(subscribers: Sequence[Subscriber], partition_counts: Mapping[UUID, int]) -> dict[str, Partitions]:
