@@ -56,7 +56,7 @@ def test_a_field_that_is_missing_is_null() -> None:
         (b'{"id":200}', "Expected `int` <= 127"),
         (b'{"id":null}', "Expected `int`, got `null`"),
         (b'{"name":"x"}', "missing required field `id`"),
-        (b'{"id":1,"name":"\xff"}', "can't decode byte 0xff"),
+        (b'{"id":1,"name":"\xff"}', "UTF-8"),
         (b'{"id":1} {"id":2}', "trailing characters"),
         (b'{"id":1,"name":' + b"[" * 5000, "name"),
     ],
@@ -65,7 +65,7 @@ def test_a_value_that_does_not_fit_says_why(value: bytes, why: str) -> None:
     decoder = _decoder(_field("id", "byte", nullable=False), _field("name", "string"))
     with pytest.raises(UnfitError) as caught:
         decoder.decode(value)
-    assert why in str(caught.value)
+    assert why.lower() in str(caught.value).lower()  # versions of msgspec spell UTF-8 differently
 
 
 @pytest.mark.parametrize(
