@@ -44,11 +44,14 @@ class KeptRecords:
         return self._may_lack(self._logs[partition], offset, self._keys.get(value))
 
     def may_lack_input(self, partition: Partition, offset: int) -> bool:
-        """Whether a committed record at this offset was removed, or may be. Its value is not known."""
+        """Whether a process may not have seen a committed record at this offset, because a replica had removed it."""
         log = self._logs.get(partition)
         if log is None:
             return False
-        return offset < log.log_start or (log.is_compacted and all(each.offset != offset for each in log.committed))
+        value = next((each.value for each in log.committed if each.offset == offset), None)
+        if value is None:
+            return offset < log.log_start or log.is_compacted
+        return self.may_lack(partition, offset, value)
 
     def _may_lack(self, log: FinalLog, offset: int | None, key: bytes | None) -> bool:
         if log.log_start > (0 if offset is None else offset):

@@ -62,7 +62,7 @@ def precommitted_reads(history: TransactionHistory) -> Iterator[Anomaly]:
 
 def vanished_reads(history: TransactionHistory) -> Iterator[Anomaly]:
     """Yields values that a reader got and that a final reader of the same kind no longer gets, although nothing was
-    deleted there.
+    deleted there. What a reader got after the final reading began does not count.
 
     Compaction may remove records that are superseded, and those of transactions that are not known to be committed.
     """
@@ -70,7 +70,7 @@ def vanished_reads(history: TransactionHistory) -> Iterator[Anomaly]:
     for reader in history.readers:
         for poll in reader.polls():
             log = history.final_log(poll.partition)
-            if log is None:
+            if log is None or poll.ended > log.began:
                 continue
             left = {record.value for record in (log.committed if reader.reads_committed else log.uncommitted)}
             for offset, value in poll.records:

@@ -174,6 +174,17 @@ def test_what_was_read_stays() -> None:
     assert _rules(small.history) == {"vanished read"}
 
 
+def test_what_was_read_after_the_final_reading_began_need_not_be_in_it() -> None:
+    small = Small()
+    late = sent(b"late", ONE, None, 7.0)
+    small.plain.sends.append(late)
+    small.dirty.events.append(Poll(ONE, [Record(5, b"p"), Record(6, b"late")], 20.0, 20.1, high_watermark=7))
+    small.log.began = 19.0
+    check(small.history)
+    small.log.began = 21.0
+    assert _rules(small.history) == {"vanished read"}
+
+
 def test_nothing_unstable_is_read() -> None:
     small = Small()
     small.reader.events[2] = Poll(ONE, [Record(0, b"a"), Record(1, b"b")], 6.0, 6.1, stable_end=1)
@@ -284,6 +295,26 @@ def test_an_input_that_a_leader_compacted_need_not_be_processed() -> None:
     check(copying.history)
     copying.feeder.sends[0].key = b"another key"
     assert _rules(copying.history) == {"skipped input"}
+
+
+def test_an_input_whose_transaction_was_aborted_may_be_compacted_before_the_next_attempt() -> None:
+    copying = Copying()
+    inputs = [Record(1, b"in 1"), Record(2, b"in 2")]
+    copying.input.committed, copying.input.uncommitted = inputs, [Stored(*each) for each in inputs]
+    copying.input.stable_end = copying.input.log_end = 3
+    copying.history.final_offsets[GROUP, INPUT] = 3
+    copying.feeder.sends.append(sent(b"in 2", INPUT, 2, 0.2))
+    copying.transactions[0].sends[0].source = Source(GROUP, INPUT, 2)
+    copying.transactions[2].sends.clear()
+    copying.output.committed = copying.output.committed[:1]
+    copying.output.uncommitted = copying.output.uncommitted[:2]
+    copying.transactions[2].offsets[0].offsets[INPUT] = 3
+    copying.input.is_compacted = True
+    for send in copying.feeder.sends:
+        send.key = b"one key"
+    check(copying.history)
+    copying.feeder.sends[1].key = b"another key"
+    assert _rules(copying.history) == {"wrong output"}
 
 
 def test_committed_offsets_are_not_lost() -> None:

@@ -226,6 +226,8 @@ class FinalLog(Struct, eq=False):
     is_compacted: bool = False
     """Whether compaction may remove each record that has a later committed one of the same key, and each aborted one.
     What is read first may be removed before the second reading: `committed` was read before `uncommitted`."""
+    began: float = math.inf
+    """When the final reading began. A delayed request may still append something afterwards."""
 
 
 class TransactionHistory(Struct, eq=False):

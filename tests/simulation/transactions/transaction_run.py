@@ -215,6 +215,7 @@ class TransactionRun(Run):
 
     async def _read_finally(self, partition: Partition) -> None:
         """Reads a whole partition from its leader, and what is committed also from the other replicas."""
+        began = trio.current_time()
         committed = self._reader(f"last of {partition}", partition, reads_committed=True)
         await committed.read_all()
         uncommitted = self._reader(f"last of all of {partition}", partition, reads_committed=False)
@@ -232,7 +233,7 @@ class TransactionRun(Run):
         start = self._log_start(partition)
         records = [each for each in committed.records if each.offset >= start]
         is_compacted = self.scenario.is_compacted
-        final = FinalLog(partition, records, stored, markers, start, stable_end, log_end, is_compacted)
+        final = FinalLog(partition, records, stored, markers, start, stable_end, log_end, is_compacted, began)
         self.history.final_logs.append(final)
         keys = keys_of(self.history)
         for spu, process in sorted(self.world.running_spus().items()):
