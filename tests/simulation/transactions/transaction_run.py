@@ -29,7 +29,7 @@ from .transaction_reader import TransactionReader, stored_of
 from .transaction_scenario import GROUP, PAYMENTS, RECEIPTS, TransactionScenario
 from .transactional_id import TransactionalId
 
-FINAL_SECONDS_MAX = 30.0
+FINAL_SECONDS_MAX = 120.0
 MARKERS_KEY = ApiKey.WRITE_TXN_MARKERS.to_bytes(2, "big")
 """The beginning of a request that writes markers, after its size."""
 
