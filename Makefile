@@ -52,7 +52,7 @@ test: check first-day
 	PYTHONPATH=compat_tests $(BIN)/python -P -m peer.jars
 	PYTHONPATH=compat_tests $(BIN)/python -P -m kafka_python.own_suite
 	PYTHONPATH=compat_tests $(BIN)/python -P -m other_languages.programs
-	$(BIN)/pytest compat_tests --ignore compat_tests/spark -n 3 --dist worksteal --timeout 120
+	$(BIN)/pytest compat_tests --ignore compat_tests/spark -n 2 --timeout 120
 	$(BIN)/pytest compat_tests/spark -n 2 --dist loadfile
 
 # Jobs with a newer PySpark than the one of the other tests, in an environment of its own: 500 MB to download.
