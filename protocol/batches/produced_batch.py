@@ -6,7 +6,6 @@ docs/produce_validation.md says which fault gets which error, what Apache Kafka 
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import TypeVar
 
 from crc32c import crc32c
 from msgspec import Struct
@@ -48,8 +47,6 @@ DECOMPRESSED_AT_ONCE = 2**20
 """The decompressed size up to which a batch is checked in one go."""
 ZSTD_FROM_VERSION = 7
 NEVER = 2**63 - 1
-
-Result = TypeVar("Result")
 
 _NOT_FOR_PRODUCERS = CONTROL | DELETE_HORIZON | APPEND_TIME
 _LENGTH_POSITION = 8

@@ -8,7 +8,7 @@ log with transactions are kept in memory, and the batches are read in steps.
 from collections import deque
 from collections.abc import Generator, Sequence
 from contextlib import suppress
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import crc32c
 from msgspec.structs import replace
@@ -25,8 +25,6 @@ from tailrace.storage.segments.open_segment import OpenSegment
 from tailrace.storage.segments.sealed_segment import SealedSegment
 
 from .producer_state import CHECKSUM_BYTES, CompletedTransaction, ProducerStates
-
-T = TypeVar("T")
 
 NO_PRODUCERS = 0
 """Stands for the checksum of a snapshot that was not written because no producer had a state."""

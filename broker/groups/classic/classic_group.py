@@ -101,7 +101,7 @@ class ClassicGroup:
         return self.state is ClassicState.EMPTY
 
     @property
-    def is_expected(self) -> bool:
+    def awaits_members(self) -> bool:
         return bool(self.pending)
 
     @property

@@ -61,7 +61,7 @@ class Group(Protocol):
     def is_empty(self) -> bool: ...
 
     @property
-    def is_expected(self) -> bool:
+    def awaits_members(self) -> bool:
         """Whether a client has been given a member id that it has not joined with yet."""
 
     @property

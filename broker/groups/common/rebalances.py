@@ -17,7 +17,10 @@ LATE, SILENT = "did not", "sent no heartbeat"
 """
 REBALANCES_KEPT = 10
 EXPECTED_MAX = 1_000
-"""How many expected members of a consumer group are kept per rebalance. Few changes of a large group must cost more."""
+"""How many expected members of a consumer group are kept per rebalance.
+
+Without this bound, a change of one member would cost as much as the group has members.
+"""
 DEPARTED_MAX = 1_000
 """How many departures are kept per rebalance. Members that come and go must not fill the memory."""
 

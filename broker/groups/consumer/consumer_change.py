@@ -43,9 +43,9 @@ from .target_making import TargetMaking, make_targets
 FIRST_EPOCH = 1
 """The first epoch of a group."""
 SMALL_MAX = 1_000
-"""How many members and partitions together a group may have whose targets are made at once."""
+"""A group with at most this many members and partitions together gets its targets at once."""
 ITEMS_AT_ONCE = 10_000
-"""How many items are handled at once for a small group. Subscriptions that differ widely may need more than that."""
+"""How many items are handled at once for a small group. Very different subscriptions may need more than that."""
 
 
 class ConsumerChange(Struct, frozen=True):

@@ -122,7 +122,7 @@ class ConsumerGroup:
         return not self.members
 
     @property
-    def is_expected(self) -> bool:
+    def awaits_members(self) -> bool:
         return False  # clients choose their member ids
 
     @property

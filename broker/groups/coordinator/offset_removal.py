@@ -73,7 +73,7 @@ class OffsetRemoval:
             if self._committed.may_have_expired(group_id, now_ms, retention_ms):
                 yield from self._check_group(group_id, now_ms, retention_ms)
             group = self._table.groups.get(group_id)
-            if group is not None and group.is_empty and not group.is_expected and group_id not in self._offsets:
+            if group is not None and group.is_empty and not group.awaits_members and group_id not in self._offsets:
                 self._table.delete(group)
         self._is_checking = False
 
