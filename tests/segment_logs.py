@@ -9,6 +9,7 @@ from logs import log_at
 
 from tailrace.protocol.batches.record_batch import read_header
 from tailrace.protocol.batches.records import Record, build_batch
+from tailrace.protocol.batches.transaction_markers import marker_batch
 from tailrace.protocol.ids import Epoch
 from tailrace.runtime.files import RealFiles
 from tailrace.storage.directory.checkpoints import SavedHighWatermark, save_high_watermarks
@@ -63,6 +64,28 @@ def fill(log: Log, count: int, *, per_batch: int = 5, keys: int = 7, size: int =
     while log.log_end < end:
         offsets = range(log.log_end, min(log.log_end + per_batch, end))
         append(log, [(b"key-%d" % (offset % keys), b"%0*d" % (size, offset)) for offset in offsets], **attributes)
+
+
+def append_in_transaction(log: Log, producer_id: int, values: Sequence[bytes], *, key: bytes | None = None) -> None:
+    """Appends one batch to the transaction of a producer."""
+    newest = log.producers.newest(producer_id)
+    append(
+        log,
+        [(key, value) for value in values],
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=0 if newest is None else newest.last_sequence + 1,
+        is_transactional=True,
+    )
+
+
+def end_transaction(log: Log, producer_id: int, *, is_commit: bool) -> None:
+    """Appends the marker that ends the transaction of a producer."""
+    base = log.log_end
+    batch = marker_batch(
+        base, 0, producer_id, 0, is_commit=is_commit, coordinator_epoch=1, now_ms=START_MS + base * 1000
+    )
+    log.append(memoryview(batch), read_header(batch))
 
 
 def copy_of(log: Log, source: Log, start: int, end: int) -> None:

@@ -9,7 +9,8 @@ These rules hold for healthy copies, below the high watermark of each:
 - A batch has the same offsets in all copies, and an offset has the same batch.
 - The checksum of a batch is the same, unless compaction has removed records from one of the two. Then the records that
   both have are the same bytes.
-- Only compaction leaves gaps, only in sealed segments, and it never removes a control batch.
+- Only compaction leaves gaps, only in sealed segments, and it never removes what a recovery wrote. It removes markers
+  of transactions.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from enum import StrEnum
 from msgspec import Struct, field
 
 from tailrace.protocol.batches.keyed_records import keyed_records
-from tailrace.protocol.batches.record_batch import COMPRESSION_MASK, BatchHeader
+from tailrace.protocol.batches.record_batch import COMPRESSION_MASK, TRANSACTIONAL, BatchHeader
 from tailrace.protocol.batches.records import open_body
 from tailrace.protocol.codec.primitives import Buffer
 from tailrace.protocol.error_codes import KafkaError
@@ -81,6 +82,10 @@ class EntryKind(StrEnum):
     HOLE = "hole"
     BRIDGE = "bridge"
     MARKER = "marker"
+
+
+_COMPACTED = (EntryKind.EVENT, EntryKind.MARKER)
+"""The kinds of batches that compaction may remove, or leave without records."""
 
 
 class StoredBatch(Struct, gc=False):
@@ -250,7 +255,7 @@ class RangeComparison:
             compared[number] = batch
             facts.batches[number] += 1
             facts.records[number] += header.record_count
-            is_compacted = batch.kind is EntryKind.EVENT and header.record_count < header.last_offset_delta + 1
+            is_compacted = batch.kind in _COMPACTED and header.record_count < header.last_offset_delta + 1
             facts.has_compacted = facts.has_compacted or is_compacted
             if copy.bounds.compares_epochs and header.leader_epoch < copy.epoch:
                 fall = EpochFall(number, copy.reached - 1, copy.epoch, base, header.leader_epoch)
@@ -331,7 +336,7 @@ class RangeComparison:
                     f"there is no bridge at offset {base}, with which epoch {example.named_epoch} begins in "
                     f"{_copies_text(sorted(compared))}",
                 )  # fmt: skip
-            elif example.kind is not EntryKind.EVENT or base >= self._gaps_end:
+            elif example.kind not in _COMPACTED or base >= self._gaps_end:
                 self._report(
                     number, Verdict.MISSING, base, header.last_offset,
                     f"has nothing at offset {base}, which is in {_copies_text(sorted(compared))}",
@@ -438,7 +443,7 @@ def _agree(one: StoredBatch, other: StoredBatch) -> bool:
     if a.crc == b.crc:
         return True
     count = a.last_offset_delta + 1
-    if one.kind is not EntryKind.EVENT or (a.record_count >= count and b.record_count >= count):
+    if one.kind not in _COMPACTED or (a.record_count >= count and b.record_count >= count):
         return False
     if _fixed(a) != _fixed(b):
         return False
@@ -454,10 +459,10 @@ def _agree(one: StoredBatch, other: StoredBatch) -> bool:
 
 
 def _fixed(header: BatchHeader) -> tuple[int, ...]:
-    """Returns what compaction never changes."""
+    """Returns what compaction never changes. A batch that it has emptied is part of no transaction any more."""
     return (
-        header.attributes & ~COMPRESSION_MASK, header.base_timestamp, header.producer_id, header.producer_epoch,
-        header.base_sequence,
+        header.attributes & ~(COMPRESSION_MASK | TRANSACTIONAL), header.base_timestamp, header.producer_id,
+        header.producer_epoch, header.base_sequence,
     )  # fmt: skip
 
 

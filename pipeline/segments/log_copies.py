@@ -44,6 +44,11 @@ class CopySegment(Struct, frozen=True):
     facts: SegmentFacts | None
     """What the manifest says; None if it says nothing, as about the open segment."""
 
+    @property
+    def size(self) -> int | None:
+        """The size of a sealed segment; None for one to which the SPU may append."""
+        return None if self.facts is None else self.facts.size
+
 
 class LogCopy(Struct, frozen=True):
     """One copy of a partition, or of a part of it: a replica or a shelf."""
@@ -59,10 +64,16 @@ class LogCopy(Struct, frozen=True):
     high_watermark: int
     """The offset before which this copy has only committed records, as the last checkpoint says. A shelf has no
     others."""
+    is_shelf: bool = False
+
+    @property
+    def end(self) -> int:
+        """The offset after the last record."""
+        return self.segments[-1].end if self.segments else self.log_start
 
     def extent(self, options: SegmentOptions) -> Extent:
-        """Returns the offsets that a query may read."""
-        end = self.segments[-1].end if self.segments else self.log_start
+        """Returns the offsets that a query may read if their transactions are decided."""
+        end = self.end
         if not options.include_unsealed:
             end = min(end, self.sealed_end)
         if options.committed_only:
@@ -151,6 +162,7 @@ class CopyFinder:
             end
             if is_shelf or not self._options.committed_only
             else self._high_watermark(directory, topic_id, partition),
+            is_shelf,
         )
 
     def _manifest(self, directory: str) -> Manifest:

@@ -11,7 +11,7 @@ from .copy_choice import Extent
 from .log_copies import CopyFinder
 from .range_groups import grouped
 from .range_planning import PartitionPlan
-from .segment_options import SegmentOptions
+from .segment_options import OptionError, SegmentOptions
 from .segment_reading import SegmentRange
 from .stream_positions import Key, Positions, begin_of, check_order
 
@@ -23,14 +23,18 @@ class QueryPlan:
     """What the directories hold now, for one query."""
 
     def __init__(self, options: SegmentOptions, files: Files | None = None) -> None:
-        """Looks into the directories. Raises OptionError."""
+        """Looks into the directories. Raises OptionError and SegmentError."""
         files = RealFiles(read_only=True) if files is None else files
         self._options = options
         reads_headers = options.header_only and not options.verify_checksums
         self._task_bytes = options.max_split_bytes * (_HEADERS_FACTOR if reads_headers else 1)
-        copies = CopyFinder(files, options).copies()
+        try:
+            copies = CopyFinder(files, options).copies()
+            self._plans = {key: PartitionPlan(files, found, options) for key, found in copies.items()}
+        except OSError as error:
+            path = error.filename or ", ".join(options.paths)
+            raise OptionError(f"{path} cannot be read: {error.strerror or error}") from error
         self._names = {key: f"{found[0].topic}/{found[0].partition}" for key, found in copies.items()}
-        self._plans = {key: PartitionPlan(files, found, options) for key, found in copies.items()}
 
     def tasks(self) -> list[tuple[SegmentRange, ...]]:
         """Returns the ranges of each task of a batch query. Raises SegmentError."""

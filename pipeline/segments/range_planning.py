@@ -16,6 +16,7 @@ from tailrace.storage.indexes import offset_index, time_index
 from tailrace.storage.indexes.offset_index import ENTRY_BYTES
 
 from .copy_choice import Choice, Extent, Piece, choose_copies
+from .copy_transactions import CopyTransactions, spans_of
 from .log_copies import CopySegment, LogCopy
 from .segment_options import SegmentOptions, offset_for
 from .segment_reading import SegmentError, SegmentRange, SegmentReading
@@ -29,6 +30,12 @@ class PartitionPlan:
         self._copies = copies
         self._options = options
         self._extents = [copy.extent(options) for copy in copies]
+        self._transactions: list[CopyTransactions] = []
+        """The transactions of each copy; none if records of all transactions are read."""
+        if options.committed_only:
+            for place, (copy, extent) in enumerate(zip(copies, self._extents, strict=True)):
+                self._transactions.append(CopyTransactions(files, copy, extent.end))
+                self._extents[place] = Extent(extent.start, max(extent.start, self._transactions[-1].stable_end))
 
     @property
     def extent(self) -> Extent:
@@ -95,6 +102,7 @@ class PartitionPlan:
 
     def _piece(self, piece: Piece) -> Iterator[SegmentRange]:
         copy = self._copies[piece.copy]
+        aborted = self._transactions[piece.copy].aborted(piece.start, piece.end) if self._transactions else ()
         is_first = True
         for segment in copy.segments:
             start, end = max(segment.base, piece.start), min(segment.end, piece.end)
@@ -102,7 +110,8 @@ class PartitionPlan:
                 for found in self._split(copy, segment, start, end):
                     yield SegmentRange(
                         copy.topic, str(copy.topic_id), copy.partition, copy.directory, segment.base, found.start,
-                        found.end, found.position, _size_of(segment), is_first and found.start == start, found.bytes,
+                        found.end, found.position, segment.size, is_first and found.start == start, found.bytes,
+                        spans_of(aborted, found.start, found.end),
                     )  # fmt: skip
                 is_first = False
 
@@ -192,7 +201,7 @@ class PartitionPlan:
                 start, position = offset, offset_index.position_of(entries[before])
         wanted = SegmentRange(
             copy.topic, str(copy.topic_id), copy.partition, copy.directory, segment.base, start,
-            min(segment.end, end), position, _size_of(segment),
+            min(segment.end, end), position, segment.size,
         )  # fmt: skip
         for header_only in SegmentReading(wanted, header_only=True, checks_crc=False).batches():
             header = header_only.header
@@ -201,7 +210,7 @@ class PartitionPlan:
             part = SegmentRange(
                 copy.topic, str(copy.topic_id), copy.partition, copy.directory, segment.base,
                 max(start, header.base_offset), min(header.next_offset, segment.end, end), header_only.position,
-                _size_of(segment),
+                segment.size,
             )  # fmt: skip
             reading = SegmentReading(part)
             for batch in reading.batches():
@@ -222,7 +231,3 @@ class _Split(Struct, frozen=True):
     end: int
     position: int
     bytes: int
-
-
-def _size_of(segment: CopySegment) -> int | None:
-    return segment.facts.size if segment.facts is not None else None

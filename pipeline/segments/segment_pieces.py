@@ -56,7 +56,7 @@ def _groups(reading: SegmentReading) -> Iterator[list[LogBatch]]:
     group: list[LogBatch] = []
     records = size = 0
     for batch in reading.batches():
-        group.append(LogBatch(batch))
+        group.append(LogBatch(batch, batch.is_aborted))
         more_records, more_bytes = decoding_cost(batch)
         records += more_records
         size += more_bytes

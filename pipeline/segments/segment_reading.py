@@ -16,15 +16,19 @@ from msgspec import Struct
 
 from tailrace.protocol.batches.control_batches import CONTROL_BATCH_BYTES_MAX, ControlKind, control_kind
 from tailrace.protocol.batches.record_batch import CONTROL, HEADER_SIZE, BatchHeader, crc_of, read_header
+from tailrace.protocol.batches.transaction_markers import MARKER_BYTES_MAX
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.runtime.embedded.plain_files import PlainFile, names_in
 
+from .aborted_spans import AbortedBatches, AbortedSpan
 from .segment_columns import BRIDGE, ENTRY_TYPES, EVENT, HOLE, MARKER
 
 CHUNK_BYTES = 4 * 2**20
 """How much is read at once. A larger batch is read as a whole."""
 _HEADER_CHUNK_BYTES = 4096
 _OPENING_TRIES = 5
+_CONTROL_BYTES_MAX = max(CONTROL_BATCH_BYTES_MAX, MARKER_BYTES_MAX)
+"""How many bytes of a control batch are read if bodies are not."""
 
 _OFFSET_DIGITS = 20
 _LOG = ".log"
@@ -67,6 +71,8 @@ class SegmentRange(Struct, frozen=True):
     """Whether a batch that begins before `start` belongs to the range, and not to another task's range before."""
     bytes_estimate: int = 0
     """About how many bytes are read, to balance tasks."""
+    aborted: tuple[AbortedSpan, ...] = ()
+    """The aborted transactions that overlap the range, if their records are to be left out."""
 
     @property
     def path(self) -> str:
@@ -89,6 +95,10 @@ class ReadBatch(Struct):
     """The part of the file in which the whole batch lies; None if only its header was read."""
     within: int = 0
     """Where it begins in the chunk."""
+    is_aborted: bool = False
+    """Whether it belongs to an aborted transaction of the range."""
+    control: bytes = b""
+    """The whole batch, if it is a control batch."""
 
     @property
     def content(self) -> memoryview | None:
@@ -128,6 +138,7 @@ class SegmentReading:
         self._list_names = list_names
         self._path = wanted.path
         self._reached = wanted.start
+        self._aborted = AbortedBatches(wanted.aborted)
 
     def batches(self) -> Iterator[ReadBatch]:
         """Yields the batches of the range in order. Raises SegmentError."""
@@ -223,7 +234,7 @@ class SegmentReading:
             if header.base_offset < end_before:
                 raise self._damaged(position, f"offset {header.base_offset} follows offset {end_before - 1}")
             size = header.size
-            needed = size if reads_bodies else min(size, CONTROL_BATCH_BYTES_MAX if header.is_control else HEADER_SIZE)
+            needed = size if reads_bodies else min(size, _CONTROL_BYTES_MAX if header.is_control else HEADER_SIZE)
             if len(chunk) - within < needed:
                 if position + size > file.size():
                     return  # torn, or not written yet
@@ -241,8 +252,9 @@ class SegmentReading:
             within = min(within + size, len(chunk))
 
     def _batch(self, position: int, header: BatchHeader, chunk: bytes, within: int, has_body: bool) -> ReadBatch:
-        entry_type = _EVENT
+        entry_type, control = _EVENT, b""
         if header.attributes & CONTROL:
+            control = bytes(chunk[within : within + min(header.size, _CONTROL_BYTES_MAX)])
             kind = control_kind(header, chunk, within)
             entry_type = _TYPE_OF_KIND[kind] if kind is not None else _MARKER
         matches = None
@@ -250,9 +262,10 @@ class SegmentReading:
             matches = crc_of(chunk, within, header.size) == header.crc
             if not matches and not self._header_only:
                 raise self._damaged(position, f"the checksum of the batch at offset {header.base_offset} is wrong")
+        is_aborted = header in self._aborted
         if has_body and not self._header_only:
-            return ReadBatch(position, header, entry_type, matches, chunk, within)
-        return ReadBatch(position, header, entry_type, matches)
+            return ReadBatch(position, header, entry_type, matches, chunk, within, is_aborted, control)
+        return ReadBatch(position, header, entry_type, matches, is_aborted=is_aborted, control=control)
 
     def _damaged(self, position: int, reason: object) -> SegmentError:
         return SegmentError(

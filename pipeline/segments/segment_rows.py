@@ -106,7 +106,7 @@ def _groups(
     rows = size = 0
     try:
         for batch in reading.batches():
-            if batch.entry_type not in types:
+            if batch.is_aborted or batch.entry_type not in types:
                 continue
             if group and batch.chunk is not group[0].chunk:  # batches of one chunk need no copy
                 yield reading, group

@@ -8,6 +8,7 @@ import trio
 
 from tailrace.client.client_network import client_network
 from tailrace.client.log_facts import Partition
+from tailrace.cluster.topic_names import INTERNAL_TOPICS
 from tailrace.pipeline.archive.chunks.chunk_writing import ChunkTarget
 from tailrace.pipeline.archive.manifest.archive_manifest import CHUNK_BYTES
 from tailrace.pipeline.brokers import broker_reading
@@ -31,7 +32,9 @@ class ArchiveSource(Protocol):
         """The packages that tasks need beside those of every job."""
 
     def look(self, topics: Sequence[str] | None, begin: When, until_ms: int | None) -> list[LogExtent]:
-        """Returns the extents of these topics, or of all topics. Raises JobError, RefusedError and UnreachableError.
+        """Returns the extents of these topics, or of all that are not internal.
+
+        Raises JobError, RefusedError and UnreachableError.
 
         `begin`: where partitions begin that are new in the archive. `until_ms`: the time of the first record that is
         not archived.
@@ -144,6 +147,7 @@ class SegmentSource:
                 firsts[key],
             )
             for key, extent in extents.items()
+            if topics is not None or plan.topics[key] not in INTERNAL_TOPICS
         ]
 
     def tasks(

@@ -73,6 +73,8 @@ def asked(arguments: argparse.Namespace) -> RunAsked:
             chunk_bytes=arguments.chunk_mib * MIB,
         )
         every = None if arguments.every is None else parse_every(arguments.every)
+        if settings.until_ms is not None and isinstance(settings.begin, int) and settings.until_ms <= settings.begin:
+            raise WrongUsageError("--until must be later than --from, because nothing lies between them")
     except PlanError as error:
         raise WrongUsageError(str(error)) from None
     brokers = [] if arguments.segments else [str(each) for each in parse_brokers(arguments.bootstrap)]

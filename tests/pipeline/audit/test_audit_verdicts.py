@@ -20,6 +20,8 @@ from tailrace.pipeline.audit.audit_verdicts import (
 from tailrace.protocol.batches import control_batches
 from tailrace.protocol.batches.record_batch import read_header
 from tailrace.protocol.batches.records import Record, build_batch
+from tailrace.protocol.batches.transaction_markers import marker_batch
+from tailrace.storage.compaction.compaction import emptied
 
 ALL = CopyBounds(0, 10**6)
 
@@ -160,6 +162,34 @@ def test_compaction_changes_no_control_batch_and_removes_none() -> None:
     assert [(each.first, each.last, each.copies) for each in facts.holes] == [(2, 3, (0, 1))]
     assert verdicts(compared(log, (LOG[0], bridge(4)), gaps_end=5)) == [(1, Verdict.MISSING, 2, 3)]
     assert verdicts(compared(log, log[:2], gaps_end=5)) == [(1, Verdict.BRIDGE, 4, 4)]
+
+
+def _marker(base: int, now_ms: int = 1000) -> StoredBatch:
+    content = marker_batch(base, 1, 7, 0, is_commit=True, coordinator_epoch=1, now_ms=now_ms)
+    return StoredBatch(read_header(content), EntryKind.MARKER, content=content)
+
+
+def _emptied(found: StoredBatch) -> StoredBatch:
+    content = emptied(read_header(found.content))
+    return StoredBatch(read_header(content), found.kind, content=content)
+
+
+def test_compaction_may_remove_markers_and_empty_batches_of_transactions() -> None:
+    records = [Record(0, 1000, b"key", b"a")]
+    content = build_batch(
+        records,
+        base_offset=0,
+        leader_epoch=1,
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=0,
+        is_transactional=True,
+    )
+    log = (StoredBatch(read_header(content), content=content), _marker(1), LOG[1])
+    assert verdicts(compared(log, (LOG[1],), gaps_end=2, end=3)) == []
+    assert verdicts(compared(log, tuple(_emptied(each) for each in log[:2]) + log[2:], gaps_end=2, end=3)) == []
+    assert verdicts(compared(log, (LOG[1],), end=3))[0] == (1, Verdict.MISSING, 0, 1)
+    assert verdicts(compared(log, (log[0], _marker(1, 1001), log[2]), log, end=3)) == [(1, Verdict.DIVERGED, 1, 1)]
 
 
 def test_a_bridge_that_no_copy_has_is_missing_if_recovery_stamped_what_lies_before() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from audited_spus import ThreeSpus, audit_below, flip, row, run_here, verdicts
 from msgspec.structs import replace
-from segment_logs import CONFIG, append, copy_of, fill
+from segment_logs import CONFIG, START_MS, append, append_in_transaction, copy_of, end_transaction, fill
 
 from tailrace.pipeline.audit.audit_tasks import AuditTask, TaskFacts
 from tailrace.pipeline.audit.auditing import audit_with
@@ -161,6 +161,26 @@ async def test_copies_that_were_compacted_differently_are_equal(table: ThreeSpus
     result = audit_below(table.directory)
     assert verdicts(result) == {}
     assert row(result, 1).records < row(result, 3).records
+
+
+async def test_transactions_that_one_copy_has_compacted_are_no_difference(table: ThreeSpus) -> None:
+    for log in table.logs.values():
+        for number in range(12):
+            append_in_transaction(log, number % 3, [b"value"] * 2, key=b"key")
+            end_transaction(log, number % 3, is_commit=number % 4 > 0)
+        fill(log, 60, keys=3)
+    await table.commit()
+    markers = row(audit_below(table.directory), 1).batches
+    log = table.logs[1]
+    log.roll()
+    for now_ms in (START_MS, START_MS + 10**10, START_MS + 2 * 10**10):
+        fill(log, 10, keys=3)  # beyond the high watermark
+        log.roll()
+        await log.sync()
+        await log.compact(now_ms, log.log_end)
+        result = audit_below(table.directory)
+        assert verdicts(result) == {}
+    assert row(result, 1).batches < markers - 12, "not even markers are left"
 
 
 async def test_a_flipped_bit_in_a_compacted_segment_is_found(table: ThreeSpus) -> None:

@@ -4,8 +4,9 @@ import pytest
 from segment_logs import TOPIC_ID, Spu, fill
 
 from tailrace.pipeline.segments.query_planning import QueryPlan
-from tailrace.pipeline.segments.segment_options import read_options
+from tailrace.pipeline.segments.segment_options import OptionError, read_options
 from tailrace.pipeline.segments.segment_reading import SegmentError
+from tailrace.runtime.files import RealFiles
 
 A, B = (TOPIC_ID, 0), (TOPIC_ID, 1)
 
@@ -60,3 +61,15 @@ async def test_a_limit_in_bytes_is_kept_and_every_trigger_proceeds(tmp_path: Pat
     assert len(steps) > 3
     assert plan.positions_within({}, latest, 1)[A] == plan.tasks()[0][0].end
     assert plan.positions_within({}, latest, 10**9) == latest
+
+
+async def test_a_directory_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
+    class LockedFiles(RealFiles):
+        def list(self, path: str) -> list[str]:
+            if path.endswith("/topics"):
+                raise PermissionError(13, "Permission denied", path)
+            return super().list(path)
+
+    await _plan(tmp_path)
+    with pytest.raises(OptionError, match="/topics cannot be read: Permission denied"):
+        QueryPlan(read_options({"path": str(tmp_path)}), LockedFiles(read_only=True))

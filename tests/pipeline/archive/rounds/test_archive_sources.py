@@ -1,4 +1,5 @@
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from grouped_spu import grouped_spu
@@ -75,6 +76,19 @@ async def test_segments_say_what_they_have(directory: str) -> None:
     assert (latest.end, latest.first) == (50, 180)
     (timed,) = source.look(None, START_MS + 30_000, None)
     assert timed.first == 30
+
+
+async def test_all_topics_are_those_that_are_not_internal(directory: str) -> None:
+    spu = Spu(Path(directory))
+    log = spu.log(topic="__consumer_offsets", topic_id=UUID(int=9))
+    fill(log, 10)
+    await log.sync()
+    await spu.commit(180)
+    await spu.commit(10, topic_id=UUID(int=9))
+    source = SegmentSource([directory])
+    assert {each.topic for each in source.look(None, "earliest", None)} == {"events"}
+    (named,) = source.look(["__consumer_offsets"], "earliest", None)
+    assert named.end == 10
 
 
 async def test_what_segments_had_is_a_task_without_ranges(directory: str) -> None:

@@ -38,6 +38,7 @@ def test_all_topics_from_segments_again_and_again(tmp_path: Path) -> None:
         ((), "name topics, or archive all of them with --all"),
         (("orders", "--all"), "name topics, or archive all of them with --all"),
         (("orders", "--until", "2026-01-01", "--every", "5m"), "--until has no effect after the first round"),
+        (("orders", "--from", "2026-02-01", "--until", "2026-01-01"), "--until must be later than --from"),
         (("orders", "--until", "latest"), "--until cannot be 'latest'"),
         (("orders", "--from", "soon"), "--from cannot be 'soon'"),
         (("orders", "--every", "5"), "--every cannot be '5'"),
