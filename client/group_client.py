@@ -149,6 +149,21 @@ class GroupClient:
         """
         return await self._change(group_id, OffsetCommitRequest(group_id, topics=committed_topics(offsets, metadata)))
 
+    async def commit_each(
+        self, offsets: Mapping[str, Mapping[Partition, int]]
+    ) -> dict[str, dict[Partition, RefusedError | None] | RefusedError]:
+        """Commits offsets of several groups, as `commit` does. Coordinators are asked at the same time."""
+
+        async def ask(spu_id: int, ids: Sequence[str]) -> dict[str, Any]:
+            found: dict[str, Any] = {}
+            for group_id in ids:
+                request = OffsetCommitRequest(group_id, topics=committed_topics(offsets[group_id]))
+                response = await self._spus.ask(spu_id, request, NAMED_COMMITS_MAX)
+                found[group_id] = _changes(response)
+            return found
+
+        return await self._spus.ask_each(offsets, self._spus.coordinators, ask)
+
     async def delete_offsets(
         self, group_id: str, partitions: Iterable[Partition]
     ) -> dict[Partition, RefusedError | None]:
@@ -163,15 +178,7 @@ class GroupClient:
         """Sends a request that changes the offsets of a group; returns a result for each partition."""
 
         async def ask(spu_id: int, ids: Sequence[str]) -> dict[str, Any]:
-            response = await self._spus.ask(spu_id, request, NAMED_COMMITS_MAX)
-            answers = {
-                Partition(topic.name, each.partition_index): refusal(each)
-                for topic in response.topics
-                for each in topic.partitions
-            }
-            refused = refusal(response) if hasattr(response, "error_code") else None
-            passing = next((each for each in answers.values() if _is_passing(each)), None)
-            return dict.fromkeys(ids, refused or passing or answers)
+            return dict.fromkeys(ids, _changes(await self._spus.ask(spu_id, request, NAMED_COMMITS_MAX)))
 
         answers = await self._spus.ask_each([group_id], self._spus.coordinators, ask)
         changed: dict[Partition, RefusedError | None] = unless_refused(answers[group_id])
@@ -219,6 +226,18 @@ class GroupClient:
         }
         since = await self.logs.timestamps(dict(list(unread.items())[:TIMES_MAX]))
         return [replace(each, unread_since_ms=since.get(each.partition)) for each in progress]
+
+
+def _changes(response: Any) -> Any:
+    """Returns the result for each partition, or the refusal of the whole request if it may succeed later."""
+    answers = {
+        Partition(topic.name, each.partition_index): refusal(each)
+        for topic in response.topics
+        for each in topic.partitions
+    }
+    refused = refusal(response) if hasattr(response, "error_code") else None
+    passing = next((each for each in answers.values() if _is_passing(each)), None)
+    return refused or passing or answers
 
 
 def committed_topics(

@@ -93,7 +93,9 @@ class ScriptedBrokers(Struct):
     leaders: dict[str, list[int]] = field(default_factory=dict)
     """The leader of each partition, by topic; -1 for none."""
     coordinator: int = 1
-    """The coordinator of all groups."""
+    """The coordinator of all groups except those below."""
+    coordinators: dict[str, int] = field(default_factory=dict)
+    """The coordinators of some groups."""
 
     @property
     def bootstrap(self) -> list[Address]:
@@ -104,7 +106,8 @@ class ScriptedBrokers(Struct):
             case ApiKey.METADATA:
                 return self.metadata([each.name for each in request.topics])
             case ApiKey.FIND_COORDINATOR:
-                asked = [Coordinator(each, self.coordinator) for each in request.coordinator_keys]
+                where = [(each, self.coordinators.get(each, self.coordinator)) for each in request.coordinator_keys]
+                asked = [Coordinator(*each) for each in where]
                 return FindCoordinatorResponse(coordinators=asked)
         return script(broker, request)
 

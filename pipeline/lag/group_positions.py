@@ -13,6 +13,8 @@ QUERIES_MAX = 200
 """The number of queries that are known at a time; of more, those that ended first are forgotten."""
 REFRESH_SECONDS = 3600.0
 """How long a committed offset is left alone if it does not change. Brokers delete offsets that are old."""
+RETRY_SECONDS = 30.0
+"""How long a refused offset is left alone if it does not change. The group may have members only for a while."""
 PLACEHOLDER = "{query}"
 """What a group name may contain in place of the name of the query, so that each query gets its own group."""
 
@@ -32,6 +34,8 @@ class KnownQuery(Struct):
     group: str
     last_run_id: str = ""
     """The run before this one, whose events may still arrive."""
+    last_batch_id: int = -1
+    """The last batch that an earlier run has done, as far as it is known."""
     batch_id: int = -1
     """The last batch that is done."""
     reads_batch_id: int = -1
@@ -41,10 +45,11 @@ class KnownQuery(Struct):
 
 
 class _Committed(Struct, frozen=True):
-    """What a coordinator was last told about one partition, and when."""
+    """What a coordinator was last told about one partition, and when it is told again."""
 
     offset: int
-    at: float
+    again_at: float
+    is_refused: bool = False
 
 
 class GroupPositions:
@@ -92,22 +97,36 @@ class GroupPositions:
         if known is not None:
             del self._queries[query_id]
             began.last_run_id, began.positions = known.run_id, known.positions
+            began.last_batch_id = known.batch_id if known.batch_id >= 0 else known.last_batch_id
         self._queries[query_id] = began
         self._forget()
 
     def on_progress(self, progress: QueryProgress) -> bool:
-        """Takes the progress of a query. Returns whether it was news: events may come twice and late."""
-        self.on_started(progress.query_id, progress.run_id, progress.name)
-        known = self._queries[progress.query_id]
-        if (
-            progress.run_id != known.run_id
-            or progress.batch_id < known.batch_id
-            or (progress.batch_id == known.batch_id and progress.positions == known.positions)
+        """Takes the progress of a query. Returns whether it was news: events may come twice and late.
+
+        A query has one run at a time. So progress of another run than the active one is that of an earlier run.
+        """
+        known = self._queries.get(progress.query_id)
+        if known is None or not (known.is_active or progress.run_id in (known.run_id, known.last_run_id)):
+            self.on_started(progress.query_id, progress.run_id, progress.name)
+            known = self._queries[progress.query_id]
+        if progress.run_id != known.run_id:
+            return self._on_earlier(known, progress)
+        if progress.batch_id < known.batch_id or (
+            progress.batch_id == known.batch_id and progress.positions == known.positions
         ):
             return False
         known.batch_id = progress.batch_id
         known.positions = progress.positions
         return True
+
+    def _on_earlier(self, known: KnownQuery, progress: QueryProgress) -> bool:
+        """Takes the progress of a run before the known one. It counts until the known run has reported anything."""
+        if known.batch_id >= 0 or known.reads_batch_id >= 0 or progress.batch_id < known.last_batch_id:
+            return False
+        is_news = progress.positions != known.positions
+        known.last_batch_id, known.positions = progress.batch_id, progress.positions
+        return is_news
 
     def on_reads(self, reads: QueryReads) -> None:
         """Notes how far a running trigger has read. Its end will say exactly.
@@ -153,13 +172,28 @@ class GroupPositions:
         return found
 
     def on_committed(self, group: str, offsets: Mapping[Partition, int], now: float) -> None:
-        """Notes what a coordinator has accepted, or has refused for good."""
+        """Notes what a coordinator has accepted."""
         for partition, offset in offsets.items():
-            self._committed[group, partition] = _Committed(offset, now)
+            self._committed[group, partition] = _Committed(offset, now + REFRESH_SECONDS)
+
+    def on_refused(self, group: str, offsets: Mapping[Partition, int], now: float) -> None:
+        """Notes what a coordinator has refused. It is due again when it changes, and after some time.
+
+        That time is short only while a query reads the partition: the topic of one that has ended may be deleted.
+        """
+        read = {each for query in self.queries if query.is_active and query.group == group for each in query.positions}
+        for partition, offset in offsets.items():
+            again_at = now + (RETRY_SECONDS if partition in read else REFRESH_SECONDS)
+            self._committed[group, partition] = _Committed(offset, again_at, is_refused=True)
+
+    @property
+    def has_refused(self) -> bool:
+        """Whether a coordinator has refused the last commit of any partition."""
+        return any(each.is_refused for each in self._committed.values())
 
     def _is_due(self, group: str, partition: Partition, offset: int, now: float) -> bool:
         last = self._committed.get((group, partition))
-        return last is None or last.offset != offset or now - last.at >= REFRESH_SECONDS
+        return last is None or last.offset != offset or now >= last.again_at
 
     def _group_of(self, query_id: str, name: str) -> str:
         return "" if self._template is None else self._template.replace(PLACEHOLDER, name or query_id)

@@ -4,7 +4,8 @@ The three run as tasks of their own, so that a coordinator that does not respond
 counted and logged, and the task goes on: nothing here may end the program that runs the queries.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 
 import trio
 
@@ -13,7 +14,8 @@ from tailrace.client.log_client import LogClient
 from tailrace.client.log_facts import LogEnds, Partition
 from tailrace.client.server_connection import RefusedError, UnreachableError, reason_of
 from tailrace.client.spu_client import SpuClient
-from tailrace.pipeline.jobs.broker_addresses import addresses_of
+from tailrace.pipeline.jobs.broker_addresses import addresses_in_option
+from tailrace.protocol.error_codes import ErrorCode
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.wall_clock import WallClock
 
@@ -27,11 +29,16 @@ INTERVAL_SECONDS = 1.0
 PATIENCE_SECONDS = 1.5
 """How long each of the three questions of a measurement waits for leaders. So a leader that does not respond delays the
 lag of the partitions of others by less than five seconds."""
+COMMIT_SECONDS = 3.0
+"""How long a commit waits for coordinators. So one that does not respond delays the groups of others by less than five
+seconds."""
 LAST_SECONDS_MAX = 15.0
 """How long the last look and the last commit may take when the keeper is stopped."""
 PROBLEMS_MAX = 100
 """How many different problems of looks are logged, each once."""
 
+Work = Callable[[], Awaitable[bool]]
+"""Does a piece of work. Returns whether no failure of an earlier time is left."""
 Look = Callable[[], Awaitable[Sight]]
 """Asks for what has happened to queries since the last look."""
 
@@ -58,6 +65,8 @@ class LagKeeper:
         self._positions = positions
         self._committing = spus
         self._groups = GroupClient(spus)
+        self._hasty = spus.impatient(COMMIT_SECONDS)
+        self._hasty_groups = GroupClient(self._hasty)
         self._measuring = spus.impatient(PATIENCE_SECONDS)
         self._logs = LogClient(self._measuring)
         self._wall_clock = wall_clock
@@ -83,7 +92,7 @@ class LagKeeper:
         """Runs until it is asked to stop, and then looks and commits for the last time."""
         try:
             async with trio.open_nursery() as nursery:
-                for name, work in self._tasks():
+                for name, work in self._tasks(self._hasty_groups):
                     nursery.start_soon(self._repeat, name, work)
                 nursery.start_soon(self._look_early)
                 await stop.wait()
@@ -91,17 +100,17 @@ class LagKeeper:
             with trio.move_on_after(LAST_SECONDS_MAX):
                 await self.run_once()
         finally:
-            self._committing.close()
-            self._measuring.close()
+            for each in (self._committing, self._hasty, self._measuring):
+                each.close()
 
     async def run_once(self) -> None:
         """Looks, commits and measures once. Failures are counted and logged."""
-        for name, work in self._tasks():
+        for name, work in self._tasks(self._groups):
             await self._attempt(name, work)
 
     async def check_once(self) -> None:
         """Looks, commits and measures once. Raises RefusedError, UnreachableError, and what the look raises."""
-        for _, work in self._tasks():
+        for _, work in self._tasks(self._groups):
             await work()
 
     def look_soon(self) -> None:
@@ -114,25 +123,26 @@ class LagKeeper:
             self._early = trio.Event()
             await self._attempt("look", self._take_a_look)
 
-    def _tasks(self) -> tuple[tuple[str, Callable[[], Awaitable[None]]], ...]:
-        return ("look", self._take_a_look), ("commit", self._commit), ("measure", self._measure)
+    def _tasks(self, groups: GroupClient) -> tuple[tuple[str, Work], ...]:
+        return ("look", self._take_a_look), ("commit", partial(self._commit, groups)), ("measure", self._measure)
 
-    async def _repeat(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+    async def _repeat(self, name: str, work: Work) -> None:
         while True:
             began = trio.current_time()
             await self._attempt(name, work)
             await trio.sleep_until(began + self._interval_seconds)
 
-    async def _attempt(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+    async def _attempt(self, name: str, work: Work) -> None:
         """Runs one piece of work. A failure is counted and logged; only a cancellation ends it."""
         try:
-            await work()
+            is_whole = await work()
         except (RefusedError, UnreachableError) as error:
             self._on_failure(name, reason_of(error))
         except Exception as error:
             self._on_failure(name, f"{type(error).__name__}: {error}")
         else:
-            self._said.pop(name, None)
+            if is_whole:
+                self._said.pop(name, None)
 
     def _on_failure(self, name: str, why: str) -> None:
         match name:
@@ -146,41 +156,47 @@ class LagKeeper:
             self._said[name] = why
             self._logger.warning("lag_attempt_failed", what=name, reason=why)
 
-    async def _take_a_look(self) -> None:
+    async def _take_a_look(self) -> bool:
         async with self._looking:
             sight = await self._look()
         self.counters.looks += 1
-        if sight.brokers and self._awaits_brokers:
-            brokers = addresses_of(sight.brokers, "kafka.bootstrap.servers")
-            self._awaits_brokers = False
-            self._committing.start_at(brokers)
-            self._measuring.start_at(brokers)
         for event in sight.events:
             self._positions.on_event(event)
         for problem in sight.problems:
             if problem not in self._said_problems and len(self._said_problems) < PROBLEMS_MAX:
                 self._said_problems.add(problem)
                 self._logger.warning("progress_unreadable", reason=problem)
+        if sight.brokers and self._awaits_brokers:
+            brokers = addresses_in_option(sight.brokers)
+            self._awaits_brokers = False
+            for each in (self._committing, self._hasty, self._measuring):
+                each.start_at(brokers)
+        return True
 
-    async def _commit(self) -> None:
+    async def _commit(self, groups: GroupClient) -> bool:
+        due = self._positions.due(trio.current_time())
         failures: list[str] = []
-        for group, offsets in self._positions.due(trio.current_time()).items():
-            try:
-                failures += await self._commit_to(group, offsets)
-            except RefusedError as error:
-                failures.append(f"group {group}: {reason_of(error)}")
+        for group, answers in (await groups.commit_each(due)).items() if due else ():
+            if isinstance(answers, RefusedError):
+                failures.append(f"group {group}: {reason_of(answers)}")
+            else:
+                failures += self._on_answers(group, due[group], answers)
         if failures:
             raise RefusedError(failures[0])
+        return not self._positions.has_refused
 
-    async def _commit_to(self, group: str, offsets: Offsets) -> list[str]:
-        """Commits to one group. Returns why partitions were refused; they are tried again when they move."""
-        answers = await self._groups.commit(group, offsets)
-        self._positions.on_committed(group, offsets, trio.current_time())
+    def _on_answers(
+        self, group: str, offsets: Offsets, answers: Mapping[Partition, RefusedError | None]
+    ) -> Iterable[str]:
+        """Notes what a coordinator has accepted. Returns why it has refused partitions."""
+        now = trio.current_time()
         refused = {each: why for each, why in answers.items() if why is not None}
+        self._positions.on_committed(group, {each: offsets[each] for each in offsets if each not in refused}, now)
+        self._positions.on_refused(group, {each: offsets[each] for each in offsets if each in refused}, now)
         self.counters.commits += len(answers) - len(refused)
         return [f"group {group}, {each}: {reason_of(why)}" for each, why in refused.items()]
 
-    async def _measure(self) -> None:
+    async def _measure(self) -> bool:
         began_ms = self._wall_clock.now_ms()
         queries = self._positions.queries
         wanted = sorted({each for query in queries for each in query.positions})
@@ -192,10 +208,13 @@ class LagKeeper:
             rows += lag_rows(query, ends, times, began_ms)
         self.rows = tuple(rows)
         self._times = {each: found for each, found in self._times.items() if each in ends}
-        refused = next(((each, why) for each, why in answers.items() if isinstance(why, RefusedError)), None)
-        if refused is not None:
-            raise RefusedError(f"{refused[0]}: {reason_of(refused[1])}")
+        read = {each for query in queries if query.is_active for each in query.positions}
+        for each, why in answers.items():
+            # The topic of a query that has ended may be deleted.
+            if isinstance(why, RefusedError) and (each in read or why.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+                raise RefusedError(f"{each}: {reason_of(why)}")
         self._measured_ms = began_ms
+        return True
 
     async def _times_of(self, query: KnownQuery, ends: dict[Partition, LogEnds]) -> dict[Partition, int | None]:
         """Returns timestamps of first unread records. Only those of records that are new here are fetched."""

@@ -4,6 +4,7 @@ Spark writes the offsets of a Kafka source as `{"topic": {"partition": next offs
 offsets, and are skipped.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -17,6 +18,10 @@ _NO_OFFSET = "-"
 """What the log of offsets has for a source that has not read anything."""
 _KAFKA_SOURCES = ("KafkaV2[", "KafkaSource[")
 """How Spark describes its Kafka source: the current one, and the one of old releases."""
+
+_SEGMENTS = re.compile(r'\{"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}": ')
+"""How the log of offsets has our own source `tailrace-segments`. Its positions have ids of topics, and PySpark writes a
+space after a colon."""
 
 _Offsets = dict[str, dict[int, int]]
 
@@ -133,7 +138,7 @@ def _source_offsets(source: _Source) -> _Offsets:
 
 def _line_offsets(line: str) -> _Offsets:
     """Returns the offsets of a source in the log of offsets; none if it is no Kafka source."""
-    if line == _NO_OFFSET:
+    if line == _NO_OFFSET or _SEGMENTS.match(line):
         return {}
     try:
         return msgspec.convert(msgspec.json.decode(line), _Offsets, strict=False)

@@ -5,15 +5,18 @@ A query that starts and ends between two looks is only seen by a listener, so th
 """
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from threading import Lock  # noqa: TID251 - Spark calls listeners in a thread of its own
 from typing import TYPE_CHECKING, Any
 
+from tailrace.pipeline.jobs.broker_addresses import BROKERS_OPTION
 from tailrace.pipeline.jobs.job_errors import reason_of_job
 
 from .query_progress import (
     ProgressError,
     QueryEnded,
     QueryEvent,
+    QueryProgress,
     QueryReads,
     QueryStarted,
     Sight,
@@ -26,7 +29,6 @@ if TYPE_CHECKING:
 
 STREAMING_RELATION = "StreamingRelationV2"
 """The class of the node of a plan that stands for a source."""
-BROKERS_OPTION = "kafka.bootstrap.servers"
 HEARD_RUNS_MAX = 1000
 """The number of runs whose events may wait for the next look; of more, the first are dropped."""
 
@@ -76,24 +78,25 @@ class SparkQueries:
         documents, ended = self._heard.take()
         active = {str(each.runId): each for each in self._spark.streams.active}
         gone = {run: query for run, query in self._running.items() if run not in active}
+        problems: list[str] = []
+        heard = _readable(documents, problems)
+        # The runs of a query follow one another: what has ended comes before what runs now.
+        events: list[QueryEvent] = []
+        for run, query in gone.items():
+            events += _readable(_last_progress(query, problems), problems)
+            events.append(QueryEnded(str(query.id), run))
+            self._reads.forget(run)
+        for progress in heard:
+            if progress.run_id not in active:
+                events += [progress, QueryEnded(progress.query_id, progress.run_id)]
+        events += [each for each in ended if each not in events]
         started = [
             QueryStarted(str(each.id), run, each.name or "") for run, each in active.items() if run not in self._running
         ]
-        problems: list[str] = []
-        for query in [*gone.values(), *active.values()]:
-            try:
-                progress = query.lastProgress
-            except Exception as error:  # a query that fails in this moment must not hide the others
-                problems.append(f"query {query.id} did not report its progress: {type(error).__name__}")
-                continue
-            if progress is not None:
-                documents.append(progress.json)
-        events: list[QueryEvent] = list(started)
-        for document in documents:
-            try:
-                events.append(read_progress(document))
-            except ProgressError as error:
-                problems.append(str(error))
+        events += started
+        events += [each for each in heard if each.run_id in active]
+        for query in active.values():
+            events += _readable(_last_progress(query, problems), problems)
         for run, query in active.items():
             try:
                 trigger = self._reads.trigger_of(query)
@@ -105,11 +108,6 @@ class SparkQueries:
             if trigger is not None:
                 events.append(QueryReads(str(query.id), run, trigger.batch_id, trigger.positions))
                 problems += filter(None, [self._reads.advice()])
-        # A run ends after its last progress.
-        events += ended
-        events += [QueryEnded(str(query.id), run) for run, query in gone.items()]
-        for run in gone:
-            self._reads.forget(run)
         brokers = ""
         for each in started:
             try:
@@ -118,6 +116,27 @@ class SparkQueries:
                 problems.append(f"query {each.query_id} does not tell its brokers: {reason_of_job(error)}")
         self._running = active
         return Sight(tuple(events), tuple(problems), brokers)
+
+
+def _last_progress(query: Any, problems: list[str]) -> list[str]:
+    """Returns the document of the last progress of a query; none before the first."""
+    try:
+        progress = query.lastProgress
+    except Exception as error:  # a query that fails in this moment must not hide the others
+        problems.append(f"query {query.id} did not report its progress: {type(error).__name__}")
+        return []
+    return [] if progress is None else [progress.json]
+
+
+def _readable(documents: Iterable[str], problems: list[str]) -> list[QueryProgress]:
+    """Reads documents of progress. Those that cannot be read become problems."""
+    found = []
+    for document in documents:
+        try:
+            found.append(read_progress(document))
+        except ProgressError as error:
+            problems.append(str(error))
+    return found
 
 
 def brokers_of(query: Any) -> str:

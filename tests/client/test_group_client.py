@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import trio
 from grouped_spu import grouped_spu
 from scripted_brokers import Script, ScriptedBroker, ScriptedBrokers, scripted_brokers
 from spus import ADDRESS
@@ -69,6 +70,22 @@ async def test_a_commit_follows_the_coordinator(autojump_clock: object) -> None:
         assert len(commits) == 3
         (topic,) = commits[2].topics
         assert [(each.partition_index, each.committed_offset) for each in topic.partitions] == [(0, 5), (1, 7)]
+
+
+async def test_a_coordinator_that_does_not_respond_keeps_no_other_group_from_its_commit(autojump_clock: object) -> None:
+    partition = OffsetCommitResponsePartition(0)
+    answer = OffsetCommitResponse(topics=[OffsetCommitResponseTopic("orders", partitions=[partition])])
+    async with scripted_brokers(lambda broker, request: None if broker.id == 2 else answer, 1, 2) as cluster:
+        cluster.coordinators = {"silent": 2}
+        spus = SpuClient(cluster.network, cluster.bootstrap, BOOTSTRAP).impatient(3.0)
+        began = trio.current_time()
+        changed = await GroupClient(spus).commit_each({"silent": {HERE: 1}, "one": {HERE: 2}, "two": {HERE: 3}})
+        assert trio.current_time() - began < 5
+        assert isinstance(changed["silent"], RefusedError)
+        assert changed["one"] == changed["two"] == {HERE: None}
+        commits = [each for each in cluster.brokers[1].heard if each.API_KEY == ApiKey.OFFSET_COMMIT]
+        assert [each.group_id for each in commits] == ["one", "two"]
+        spus.close()
 
 
 async def test_everything_else_does_so_too(autojump_clock: object) -> None:

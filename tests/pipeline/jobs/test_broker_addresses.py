@@ -1,6 +1,6 @@
 import pytest
 
-from tailrace.pipeline.jobs.broker_addresses import chosen_brokers, parse_brokers
+from tailrace.pipeline.jobs.broker_addresses import addresses_in_option, chosen_brokers, parse_brokers
 from tailrace.runtime.network import Address
 from tailrace.runtime.settings import SettingsError
 
@@ -14,3 +14,11 @@ def test_brokers_come_from_the_argument_or_the_environment(monkeypatch: pytest.M
     assert parse_brokers("three:3") == [Address("three", 3)]
     with pytest.raises(SettingsError, match="bootstrap: 'nowhere' is not HOST:PORT"):
         parse_brokers("nowhere")
+
+
+def test_the_option_of_kafka_may_name_protocols_and_have_empty_elements() -> None:
+    found = addresses_in_option("PLAINTEXT://one:1, ,SASL_SSL://[::1]:2,")
+    assert found == [Address("one", 1), Address("::1", 2)]
+    for text in ("nowhere", " , "):
+        with pytest.raises(SettingsError, match=r"kafka\.bootstrap\.servers"):
+            addresses_in_option(text)

@@ -3,7 +3,7 @@ from spark_progress import ID, NEXT_RUN, RUN
 
 from tailrace.client.log_facts import Partition
 from tailrace.pipeline.lag import group_positions
-from tailrace.pipeline.lag.group_positions import REFRESH_SECONDS, GroupNameError, GroupPositions
+from tailrace.pipeline.lag.group_positions import REFRESH_SECONDS, RETRY_SECONDS, GroupNameError, GroupPositions
 from tailrace.pipeline.lag.query_progress import QueryEnded, QueryProgress, QueryReads, QueryStarted
 
 ORDERS, REFUNDS = Partition("orders", 0), Partition("refunds", 0)
@@ -52,6 +52,50 @@ def test_a_new_run_keeps_the_positions_until_it_reports_and_may_go_back() -> Non
     (query,) = positions.queries
     assert query.is_active
     assert positions.wanted() == {"g": {ORDERS: 4}}
+
+
+def test_late_progress_of_a_run_that_was_never_seen_does_not_replace_the_active_run() -> None:
+    positions = GroupPositions("g")
+    positions.on_event(QueryStarted(ID, NEXT_RUN, "billing"))
+    assert positions.on_progress(_progress(4, batch=0)), "the active run has reported nothing yet"
+    positions.on_event(QueryEnded(ID, RUN))
+    assert positions.wanted() == {"g": {ORDERS: 4}}
+    assert positions.on_progress(_progress(9, batch=1, run=NEXT_RUN))
+    assert not positions.on_progress(_progress(5, batch=1))
+    assert positions.wanted() == {"g": {ORDERS: 9}}
+    assert positions.queries[0].is_active
+
+
+def test_a_run_that_reads_nothing_is_where_the_run_before_it_has_ended() -> None:
+    positions = GroupPositions("g")
+    positions.on_event(_progress(4, batch=0))
+    positions.on_event(QueryStarted(ID, NEXT_RUN, "billing"))
+    assert positions.on_progress(_progress(9, batch=1)), "the last batch of the run before comes late"
+    assert not positions.on_progress(_progress(4, batch=0))
+    assert positions.wanted() == {"g": {ORDERS: 9}}
+
+
+def test_a_run_after_one_that_has_ended_takes_its_place() -> None:
+    positions = GroupPositions("g")
+    for run, offset in ((RUN, 4), (NEXT_RUN, 9)):
+        positions.on_event(_progress(offset, batch=offset, run=run))
+        positions.on_event(QueryEnded(ID, run))
+    assert positions.wanted() == {"g": {ORDERS: 9}}
+    assert not positions.queries[0].is_active
+
+
+def test_a_refused_offset_is_due_again_soon_while_its_query_runs() -> None:
+    positions = GroupPositions("g")
+    positions.on_event(_progress(5))
+    positions.on_refused("g", {ORDERS: 5}, 0.0)
+    assert positions.has_refused
+    assert positions.due(RETRY_SECONDS - 1) == {}
+    assert positions.due(RETRY_SECONDS) == {"g": {ORDERS: 5}}
+    positions.on_event(QueryEnded(ID, RUN))
+    positions.on_refused("g", {ORDERS: 5}, 0.0)
+    assert positions.due(REFRESH_SECONDS - 1) == {}, "the topic may be deleted"
+    positions.on_committed("g", {ORDERS: 5}, 0.0)
+    assert not positions.has_refused
 
 
 def test_a_running_trigger_moves_its_query_ahead_and_its_end_decides() -> None:

@@ -18,7 +18,7 @@ from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.pipeline.lag.group_positions import GroupPositions
 from tailrace.pipeline.lag.lag_keeper import LagKeeper
-from tailrace.pipeline.lag.query_progress import QueryProgress, Sight
+from tailrace.pipeline.lag.query_progress import QueryEnded, QueryProgress, Sight
 from tailrace.runtime.network import Address
 
 ONE, TWO = Partition("orders", 0), Partition("orders", 1)
@@ -32,15 +32,16 @@ class Queries(Struct):
     error: Exception | None = None
     problems: tuple[str, ...] = ()
     brokers: str = ""
+    has_ended: bool = False
 
     async def look(self) -> Sight:
         await trio.lowlevel.checkpoint()
         if self.error is not None:
             raise self.error
         self.batch += 1
-        return Sight(
-            (QueryProgress(ID, RUN, "billing", self.batch, dict(self.positions)),), self.problems, self.brokers
-        )
+        progress = QueryProgress(ID, RUN, "billing", self.batch, dict(self.positions))
+        ended = (QueryEnded(ID, RUN),) if self.has_ended else ()
+        return Sight((progress, *ended), self.problems, self.brokers)
 
 
 class Kept(Struct):
@@ -127,6 +128,39 @@ async def test_a_topic_that_does_not_exist_hides_no_other(autojump_clock: object
         assert [each.partition for each in kept.keeper.rows] == [ONE, TWO]
         assert kept.keeper.counters.failed_measurements == 1
         assert kept.keeper.figures().age_seconds is None
+
+
+async def test_the_lag_does_not_age_when_the_topic_of_a_query_is_deleted_that_has_ended(autojump_clock: object) -> None:
+    async with _kept() as kept:
+        kept.queries.positions[Partition("missing", 0)] = 1
+        kept.queries.has_ended = True
+        await kept.keeper.run_once()
+        assert [each.partition for each in kept.keeper.rows] == [ONE, TWO]
+        assert kept.keeper.counters.failed_measurements == 0
+        assert kept.keeper.figures().age_seconds == 0.0
+
+
+async def test_a_refusal_is_logged_once_although_not_every_round_has_something_to_commit(
+    autojump_clock: object,
+) -> None:
+    async with _kept() as kept:
+        await kept.spu.member("g", "consumer", "orders", [0])
+        with capture_logs() as logged:
+            for _ in range(3):
+                kept.queries.positions[ONE] += 1
+                await kept.keeper.run_once()
+                await kept.keeper.run_once()
+        found = [each["what"] for each in logged if each["event"] == "lag_attempt_failed"]
+        assert found == ["commit"]
+        assert kept.keeper.counters.failed_commits == 3
+
+
+async def test_brokers_that_cannot_be_read_hide_no_progress(autojump_clock: object) -> None:
+    async with _kept(is_default=True) as kept:
+        kept.queries.brokers = "nowhere"
+        await kept.keeper.run_once()
+        assert kept.keeper.counters.failed_looks == 1
+        assert await kept.committed() == {ONE: 4, TWO: 3}
 
 
 async def test_failures_are_counted_and_the_keeper_goes_on(autojump_clock: object) -> None:

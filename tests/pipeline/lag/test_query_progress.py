@@ -67,6 +67,13 @@ def test_the_log_of_offsets_has_a_line_for_each_source() -> None:
     }
 
 
+def test_the_log_of_offsets_of_a_query_over_segments_names_no_topic() -> None:
+    positions = {ID: {"0": 5}}
+    assert read_offset_log(LOG_HEAD + json.dumps(positions), "offsets/3") == {}, "PySpark writes it with spaces"
+    named_like_an_id = json.dumps(positions, separators=(",", ":"))
+    assert read_offset_log(LOG_HEAD + named_like_an_id, "offsets/3") == {Partition(ID, 0): 5}, "Kafka's source"
+
+
 @pytest.mark.parametrize("text", ["", "v2\n{}\n", "garbage"])
 def test_a_log_of_another_format_is_refused(text: str) -> None:
     with pytest.raises(ProgressError, match="offsets/3 is not a log of offsets in the format v1"):

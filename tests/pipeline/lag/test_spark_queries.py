@@ -69,3 +69,25 @@ def test_what_is_heard_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert documents == ["b", "c"]
     assert [each.run_id for each in ended] == ["b", "c"]
     assert heard.take() == ([], [])
+
+
+def test_what_earlier_runs_have_done_comes_before_the_run_that_is_active() -> None:
+    """A query that stops and starts again between two looks must not be left to events of its earlier runs."""
+    session, heard = ReportingSession(), Heard()
+    queries = SparkQueries(session, heard)  # type: ignore[arg-type]
+    session.streams.active = [ReportingQuery(runId="first")]
+    queries.look()
+    heard.on_progress("second", _document(7, batch=2, run="second"))
+    heard.on_progress(RUN, _document(9, batch=3))
+    heard.on_ended(ID, "second")
+    gone = session.streams.active[0]
+    gone.document = _document(5, batch=1, run="first")
+    session.streams.active = [ReportingQuery()]
+    assert queries.look().events == (
+        _progress(5, batch=1, run="first"),
+        QueryEnded(ID, "first"),
+        _progress(7, batch=2, run="second"),
+        QueryEnded(ID, "second"),
+        QueryStarted(ID, RUN, "billing"),
+        _progress(9, batch=3),
+    )
