@@ -88,7 +88,7 @@ def _topic_tables(topic: TopicStat) -> Iterator[str]:
             ("KEY", "PARTITION", "RECORDS", "SHARE", "BYTES"),
             [
                 (
-                    "(no key)" if each.key is None else each.key,
+                    each.name,
                     each.partition,
                     each.records,
                     _share(each.records, topic.records),

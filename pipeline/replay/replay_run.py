@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
@@ -141,6 +142,8 @@ def replay(
         raise ReplayError("a replay needs a directory for its map, by which it can go on after a failure")
     if compression.upper() not in Compression.__members__:
         raise ReplayError(f"{compression} is no codec: take none, gzip, snappy, lz4 or zstd")
+    if speed is not None and not 0 < speed < inf:
+        raise ReplayError(f"{speed} is no speed: give a number above 0, such as 10 for ten times as fast")
     run = _Run(
         spark,
         settings,

@@ -28,6 +28,7 @@ from .stat_rows import (
     RateSlot,
     StatsResult,
     TopicStat,
+    hottest_of,
     key_text,
 )
 from .stat_sources import StatSource, source_of
@@ -165,7 +166,7 @@ def result_of(source: str, topics: Sequence[TopicStat]) -> StatsResult:
     duplicates = sum(each.duplicate_count for each in topics)
     compaction = sum((each.compaction for each in topics), Compaction())
     hot = max((each for topic in topics for each in topic.partitions), key=lambda each: each.weight, default=None)
-    hottest = max((topic for topic in topics if topic.hottest), key=_hottest_records, default=None)
+    hottest = hottest_of(topics)
     facts: dict[str, str | int | float | None] = {
         "topics": len(topics),
         "partitions": sum(len(each.partitions) for each in topics),
@@ -183,14 +184,12 @@ def result_of(source: str, topics: Sequence[TopicStat]) -> StatsResult:
     return StatsResult(job="stats", is_ok=True, verdict=verdict, facts=facts, source=source, topics=list(topics))
 
 
-def _hottest_records(topic: TopicStat) -> int:
-    return topic.hottest.records if topic.hottest is not None else 0
-
-
 def _hottest_text(topic: TopicStat) -> str:
     key = topic.hottest
     assert key is not None
-    return f"{key.key} in {topic.topic}/{key.partition}, {100 * key.records / max(topic.records, 1):.1f} % of its topic"
+    return (
+        f"{key.name} in {topic.topic}/{key.partition}, {100 * key.records / max(topic.records, 1):.1f} % of its topic"
+    )
 
 
 def _ends(partitions: Iterable[Row]) -> dict[str, dict[int, int]]:

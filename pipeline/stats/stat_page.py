@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
 from .size_buckets import SizeStat
-from .stat_rows import PartitionStat, RateSlot, StatsResult, TopicStat
+from .stat_rows import PartitionStat, RateSlot, StatsResult, TopicStat, hottest_of
 from .stat_words import bytes_text, count_text, power_range_text, rate_text, share_text, span_text, time_text
 from .svg_charts import HEAT_STEPS, Bar, Part, bars, columns, heat_map, parts
 
@@ -74,11 +74,12 @@ def _tiles(result: StatsResult) -> str:
     facts = result.facts
     saved = sum(each.compaction.saved_bytes for each in result.topics)
     content = sum(each.content_bytes for each in result.topics)
+    hottest = hottest_of(result.topics)
     tiles = [
         ("Records", count_text(sum(each.records for each in result.topics))),
         ("Keys and values", bytes_text(content)),
         ("Largest partition", str(facts.get("largest partition") or "–")),
-        ("Most frequent key", str(facts.get("most frequent key") or "–").partition(" in ")[0]),
+        ("Most frequent key", "–" if hottest is None or hottest.hottest is None else hottest.hottest.name),
         ("Compaction would save", share_text(saved, content)),
         ("Duplicate records", count_text(sum(each.duplicate_count for each in result.topics))),
     ]
@@ -179,11 +180,10 @@ def _heat_row(partition: PartitionStat, times: Iterable[int], width: int) -> lis
 def _keys_figure(topic: TopicStat) -> str:
     rows = [
         Bar(
-            f"{'no key' if each.key is None else each.key or '(empty)'} · p{each.partition}",
+            f"{each.name} · p{each.partition}",
             each.records,
             f"{count_text(each.records)}, {share_text(each.records, topic.records)}",
-            f"{'no key' if each.key is None else each.key} in partition {each.partition}: "
-            f"{count_text(each.records)} records, {bytes_text(each.bytes)}",
+            f"{each.name} in partition {each.partition}: {count_text(each.records)} records, {bytes_text(each.bytes)}",
         )
         for each in topic.keys[:_KEY_BARS_MAX]
     ]

@@ -1,5 +1,7 @@
 """The statistics of streams as values, and the result that has them."""
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 from tailrace.pipeline.jobs.job_results import JobResult
@@ -99,6 +101,11 @@ class KeyStat(Struct, frozen=True):
     partition: int
     records: int
     bytes: int
+
+    @property
+    def name(self) -> str:
+        """The key for a person, also if there is none."""
+        return "(no key)" if self.key is None else self.key or "(empty)"
 
 
 class ProducerStat(Struct, frozen=True):
@@ -205,6 +212,12 @@ class StatsResult(JobResult, frozen=True, kw_only=True):
     source: str
     topics: list[TopicStat]
     """The topics, the largest first."""
+
+
+def hottest_of(topics: Iterable[TopicStat]) -> TopicStat | None:
+    """Returns the topic with the most frequent key; None if no record has a key."""
+    found = [(each.hottest.records, each) for each in topics if each.hottest is not None]
+    return max(found, key=lambda each: each[0])[1] if found else None
 
 
 def key_text(preview: bytes | None, size: int) -> str | None:

@@ -46,7 +46,7 @@ def test_the_page_is_well_formed_and_needs_neither_network_nor_script() -> None:
 
 def test_the_page_says_what_the_statistics_say() -> None:
     page = page_of(result())
-    for text in ("alice · p1", "no key · p0", "zstd", "75.0 %", "2023-11-14 22:13:20", "Duplicates (2 records)"):
+    for text in ("alice · p1", "(no key) · p0", "zstd", "75.0 %", "2023-11-14 22:13:20", "Duplicates (2 records)"):
         assert text in page, text
 
 
@@ -68,3 +68,9 @@ def test_many_topics_are_in_the_table_and_some_have_plots() -> None:
     assert page.count("<h2>topic-") == TOPICS_MAX
     assert f"topic-{TOPICS_MAX + 1}" in page
     assert "2 more topics are in the table above only" in page
+
+
+def test_the_most_frequent_key_is_shown_as_it_is() -> None:
+    for key, shown in (("made in china", "made in china"), ("", "(empty)"), (None, "–")):
+        page = page_of(result(topic(key=key)))
+        assert f"<span>Most frequent key</span><b>{shown}</b>" in page
