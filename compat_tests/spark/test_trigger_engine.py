@@ -7,12 +7,13 @@ import re
 import runpy
 import subprocess
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from brokers import is_apache_kafka
 from cluster import Server, Tailrace, tailrace
+from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from waiting import wait_until
 
@@ -42,7 +43,7 @@ Line = tuple[int, int, int, str]
 class World:
     """A topic with events, and one run of the function over it after the other, each with a group of its own."""
 
-    def __init__(self, side: KafkaSide, directory: Path) -> None:
+    def __init__(self, side: KafkaSide, directory: Path, events: int = EVENTS) -> None:
         self.side = side
         self.directory = directory
         self.topic = side.new_topic("trigger", SHARDS, retention_ms="-1")
@@ -50,7 +51,7 @@ class World:
         self.function = directory / "billing.py"
         self.function.write_text(FUNCTION.read_text().replace('"invoices"', f'"{self.invoices}"'))
         for shard in range(SHARDS):
-            self.produce(shard, EVENTS)
+            self.produce(shard, events)
 
     def produce(self, shard: int, count: int) -> None:
         first = self.side.ends(self.topic)[shard]
@@ -263,6 +264,52 @@ def archived(
         )
         for row in rows
     )
+
+
+def transact(bootstrap: str, topic: str, values: Sequence[tuple[int, bytes]], *, commit: bool) -> None:
+    """Writes records to shards in one transaction, with a stock client, and ends it."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"of-{topic}"})
+    producer.init_transactions(PATIENCE_SECONDS)
+    producer.begin_transaction()
+    for shard, value in values:
+        producer.produce(topic, value, partition=shard)
+    producer.flush(PATIENCE_SECONDS)
+    if commit:
+        producer.commit_transaction(PATIENCE_SECONDS)
+    else:
+        producer.abort_transaction(PATIENCE_SECONDS)
+
+
+@pytest.mark.parametrize("brokers", ["bootstrap", "apache_kafka"])
+def test_only_committed_records_are_handled_and_marks_pass_aborted_ones_and_markers(
+    brokers: str, request: pytest.FixtureRequest, spark_session: SparkSession, tmp_path: Path
+) -> None:
+    side = KafkaSide(request.getfixturevalue(brokers))
+    world = World(side, tmp_path, events=0)
+    transact(side.bootstrap, world.topic, [(0, b"0-0"), (0, b"0-1"), (1, b"aborted")], commit=False)
+    transact(side.bootstrap, world.topic, [(0, b"0-3"), (0, b"0-4")], commit=True)
+    transact(side.bootstrap, world.topic, [(0, b"aborted")], commit=False)
+    log = [(0, 3, 1, "0-3"), (0, 4, 1, "0-4")]
+    ends = {0: 8, 1: 2}
+    assert side.ends(world.topic) == ends
+    run_on_spark(world, "committed", spark_session)
+    assert world.log_of("committed") == log
+    assert committed(side.bootstrap, "committed") == ends, "shard 1 has no record, and 0 ends with an aborted one"
+    transact(side.bootstrap, world.topic, [(1, b"aborted")], commit=False)
+    run_on_spark(world, "committed", spark_session)
+    assert committed(side.bootstrap, "committed") == {0: 8, 1: 4}
+    open_producer = Producer({"bootstrap.servers": side.bootstrap, "transactional.id": "open"})
+    open_producer.init_transactions(PATIENCE_SECONDS)
+    open_producer.begin_transaction()
+    open_producer.produce(world.topic, b"1-4", partition=1)
+    open_producer.flush(PATIENCE_SECONDS)
+    world.produce(1, 1)
+    run_on_spark(world, "committed", spark_session)
+    assert committed(side.bootstrap, "committed") == {0: 8, 1: 4}, "a transaction is open at 4"
+    open_producer.commit_transaction(PATIENCE_SECONDS)
+    run_on_spark(world, "committed", spark_session)
+    assert world.log_of("committed") == [*log, (1, 4, 1, "1-4"), (1, 5, 1, "1-5")]
+    assert committed(side.bootstrap, "committed") == side.ends(world.topic)
 
 
 def test_a_stopped_shard_ends_the_run_and_the_others_go_on(world: World, spark_session: SparkSession) -> None:

@@ -7,12 +7,13 @@ task begins at its mark, so that what is repeated is what one shard handles in a
 
 import os
 import threading  # noqa: TID251 - Spark calls the handler of a micro-batch in a thread of its own
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import trio
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -29,7 +30,9 @@ from tailrace.runtime.seams import Seams
 from tailrace.trigger.config.trigger_config import TriggerConfig
 from tailrace.trigger.functions.function_source import FunctionSource, with_snapshot
 from tailrace.trigger.replica.replica_setup import ReplicaServers
+from tailrace.trigger.work import Shard
 
+from .batch_ends import ends_of_batch, gaps_to_mark, mark_gaps
 from .engine_metrics import serve_metrics
 from .engine_results import EngineCounts, EngineResult, RangeResult, engine_result
 from .engine_settings import Way, engine_config, without_effect
@@ -135,6 +138,8 @@ class EngineRun:
         self._failure = ""
         """Why the run cannot go on, in one sentence."""
         self._batches = 0
+        self._is_said = False
+        """Whether it was logged that marks do not pass offsets without records."""
         self._ownership: ShardOwnership | None = None
         self._owned: Owned | None = None
 
@@ -246,7 +251,7 @@ class EngineRun:
             if self._stop_asked.is_set():
                 raise _StopAskedError
             assert self._ownership is not None, "the query runs while the shards are owned"
-            work = replace(work, epochs=self._ownership.epochs)
+            work = replace(work, epochs=self._ownership.epochs, ends=self._ends(number))
             encoded = frame.rdd.mapPartitions(partial(handle_rows, work)).collect()
             results = [msgspec.msgpack.decode(each, type=RangeResult) for each in encoded]
             self.counts.add(results)
@@ -254,6 +259,34 @@ class EngineRun:
             for each in results:
                 if each.problem:
                     raise JobError(f"shard {each.shard}: {each.problem}")
+            self._mark_gaps(work, results)
+
+    def _ends(self, number: int) -> Mapping[int, int]:
+        """Returns where a micro-batch ends in each shard; nothing if the checkpoint cannot be read here."""
+        try:
+            return ends_of_batch(os.path.abspath(self._settings.checkpoint), number, self._config.topic)
+        except JobError as error:
+            self._say_not_marked(str(error))
+            return {}
+
+    def _mark_gaps(self, work: RangeWork, results: Iterable[RangeResult]) -> None:
+        """Marks the shards in which the micro-batch has no record, before it counts as done."""
+        assert self._owned is not None, "the shards are owned"
+        marks = {**self._owned.positions, **{shard.number: mark for shard, mark in self.counts.marks.items()}}
+        gaps = gaps_to_mark(work.ends, marks, [each.number for each in results])
+        if not gaps:
+            return
+        if problem := trio.run(mark_gaps, work, gaps, client_seams()):
+            self._say_not_marked(problem)
+        else:
+            self.counts.marks.update({Shard(self._config.topic, each): end for each, end in gaps.items()})
+
+    def _say_not_marked(self, problem: str) -> None:
+        """Logs once that the lag of the group stays above 0, although every record is handled."""
+        if not self._is_said:
+            self._is_said = True
+            logger = logs.get_logger().bind(trigger=self._config.name, replica=self._settings.member_id)
+            logger.warning("gaps_not_marked", reason=problem)
 
 
 def _reason_of_start(error: Exception) -> str:

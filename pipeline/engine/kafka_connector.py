@@ -52,6 +52,8 @@ def source_options(
         "subscribe": config.topic,
         "startingOffsets": json.dumps({config.topic: {str(each): offset for each, offset in positions.items()}}),
         "includeHeaders": "true",
+        # The function never gets records of transactions that are open or aborted.
+        "kafka.isolation.level": "read_committed",
         # As a replica does, a run goes on at the log start if records were deleted.
         "failOnDataLoss": "false",
     }

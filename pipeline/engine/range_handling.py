@@ -107,7 +107,14 @@ async def handle_claimed(
     batches = batches_of(rows, shard.number, start)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_commit_periodically, marked, committer, parts)
-        await handle_input(marked.line, parts, sender, partial(next, batches, None), lambda now: not marked.is_fenced)
+        await handle_input(
+            marked.line,
+            parts,
+            sender,
+            partial(next, batches, None),
+            lambda now: not marked.is_fenced,
+            work.ends.get(shard.number, 0),
+        )
         nursery.cancel_scope.cancel()
     await _commit_last(marked, committer, parts)
     stopped = marked.line.stopped
@@ -142,20 +149,28 @@ class MarkedRange:
 
 
 async def handle_input(
-    line: ShardLine, parts: RangeParts, sender: Sender, next_batch: NextBatch, may_hand_out: Callable[[float], bool]
+    line: ShardLine,
+    parts: RangeParts,
+    sender: Sender,
+    next_batch: NextBatch,
+    may_hand_out: Callable[[float], bool],
+    end: int = 0,
 ) -> None:
-    """Has all records of an input handled. Returns when what they emitted is stored, or when the line has stopped."""
+    """Has all records of an input handled. Returns when what they emitted is stored, or when the line has stopped.
+
+    The mark of the line passes the offsets before `end` that have no record.
+    """
     facts = LineFacts(parts.metrics, parts.logger)
     line_parts = LineParts(parts.workers, sender, facts, parts.metrics, parts.seams.wall_clock, parts.seams.chance)
     runner = LineRunner(line, line_parts, may_hand_out)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_settle, runner, parts.workers)
         nursery.start_soon(_drain_if_stopped, runner)
-        await runner.run(partial(_read, runner, next_batch))
+        await runner.run(partial(_read, runner, next_batch, end))
         nursery.cancel_scope.cancel()
 
 
-async def _read(runner: LineRunner, next_batch: NextBatch) -> None:
+async def _read(runner: LineRunner, next_batch: NextBatch, end: int) -> None:
     calls = BlockingCalls()
     while True:
         await runner.room()
@@ -163,7 +178,7 @@ async def _read(runner: LineRunner, next_batch: NextBatch) -> None:
         if batch is None:
             break
         runner.take(batch.data, batch.end)
-    runner.line.end_input()
+    runner.line.end_input(end)
     runner.changed.set()
 
 

@@ -25,6 +25,9 @@ class RangeWork(Struct, frozen=True):
     """The name of the driver in the group of the trigger."""
     epochs: Mapping[int, int] = {}
     """The epoch of each shard, which commits carry."""
+    ends: Mapping[int, int] = {}
+    """Where the micro-batch ends in each shard. Behind its last record are markers of transactions, or records that were
+    aborted or deleted."""
     log_level: str = "info"
     log_json: bool = True
 

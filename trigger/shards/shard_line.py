@@ -262,8 +262,10 @@ class ShardLine:
         """Hands out nothing from now on. Outcomes still count."""
         self.is_draining = True
 
-    def end_input(self) -> None:
-        """Expects no further record. A list of events that is not full waits no longer."""
+    def end_input(self, end: int = 0) -> None:
+        """Expects no further record. A list of events that is not full waits no longer. If the input ends at `end`, the
+        offsets before it that have no record are a gap, and the mark passes them."""
+        self._batches.skip_to(end)
         self._batches.has_ended = True
 
     # How far the shard is

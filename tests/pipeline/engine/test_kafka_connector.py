@@ -30,6 +30,7 @@ def test_the_source_begins_at_the_positions_of_the_group() -> None:
     assert options["kafka.bootstrap.servers"] == "one:1,two:2"
     assert options["startingOffsets"] == '{"orders": {"0": 5, "1": 0}}'
     assert "maxOffsetsPerTrigger" not in options
+    assert options["kafka.isolation.level"] == "read_committed"
 
 
 def test_the_size_of_a_read_bounds_micro_batches() -> None:

@@ -102,6 +102,22 @@ async def test_a_task_that_runs_again_begins_at_its_mark(autojump_clock: object)
         assert (result.first, result.mark) == (0, 8)
 
 
+async def test_the_mark_passes_the_offsets_without_a_record_at_the_end_of_a_micro_batch(autojump_clock: object) -> None:
+    async with _orders() as (_, seams):
+        result = await _handle(replace(_work(), ends={0: 9, 1: 20}), _rows([0, 1]), seams, Handled())
+        assert (result.mark, await _committed(seams)) == (9, 9)
+        assert (await _handle(replace(_work(), ends={0: 9}), _rows([0, 1]), seams, Handled())).events == 0
+
+
+async def test_a_shard_that_stops_is_not_marked_up_to_the_end(autojump_clock: object) -> None:
+    async with _orders() as (_, seams):
+        handler = Handled()
+        handler.failing = {(0, 1): 99}
+        work = _work(retry=Retry(attempts=1), on_exhausted=OnExhausted.STOP)
+        await _handle(replace(work, ends={0: 9}), _rows([0, 1]), seams, handler)
+        assert await _committed(seams) == 1
+
+
 async def test_rows_behind_the_group_are_handled_from_the_first_one(autojump_clock: object) -> None:
     async with _orders() as (_, seams):
         handler = Handled()

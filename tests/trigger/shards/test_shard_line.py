@@ -1,5 +1,6 @@
 """Expectations of a shard's line: what it hands out, what it does about failures, and where the mark stands."""
 
+import pytest
 from shard_workers import (
     SHARD,
     WALL_MS,
@@ -18,7 +19,7 @@ from shard_workers import (
 )
 
 from tailrace.protocol.batches.records import Record, build_batch
-from tailrace.trigger.config.trigger_config import Acknowledgement, OnExhausted, Retry, RetryMode
+from tailrace.trigger.config.trigger_config import Acknowledgement, OnExhausted, Order, Retry, RetryMode
 from tailrace.trigger.shards.line_effects import (
     AttemptFailed,
     DeadLetter,
@@ -69,6 +70,15 @@ def test_gaps_and_control_batches_count_as_handled() -> None:
     assert line.mark == 2
     assert handle_all(line) == [[2, 5]]
     assert line.mark == 10
+
+
+@pytest.mark.parametrize("order", [Order.SHARD, Order.KEY])
+def test_the_mark_passes_a_gap_at_the_end_of_an_input_after_the_records_before_it(order: Order) -> None:
+    line = line_with(batch_of([0, 1]), order=order, max_workers=1)
+    line.end_input(7)
+    assert (line.mark, line.is_drained) == (0, False)
+    assert sum(handle_all(line), []) == [0, 1]
+    assert (line.mark, line.is_drained) == (7, True)
 
 
 def test_a_batch_that_is_fetched_twice_is_handled_once() -> None:
