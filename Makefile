@@ -87,8 +87,8 @@ fuzz: install
 	PYTHONPATH=tests $(BIN)/python -m fuzzing --inputs $(INPUTS) --seed $(SEED) --failures .cache/fuzzing
 
 # Fault runs with all faults, in an order that SEED chooses: that of triggers until RECORDS are handled, or with
-# SOAK=pipeline that of the archive until PIPELINE_FAULTS have happened, or with SOAK=transactions that of transactions
-# until TRANSACTION_FAULTS have happened.
+# SOAK=pipeline that of the archive or with SOAK=engine that of triggers on Spark, until PIPELINE_FAULTS have happened,
+# or with SOAK=transactions that of transactions until TRANSACTION_FAULTS have happened.
 SOAK ?= triggers
 RECORDS ?= 100000
 PIPELINE_FAULTS ?= 21
@@ -96,7 +96,11 @@ TRANSACTION_FAULTS ?= 40
 SEED ?= 1
 soak: install
 ifeq ($(SOAK),pipeline)
-	TAILRACE_SOAK_FAULTS=$(PIPELINE_FAULTS) TAILRACE_SOAK_SEED=$(SEED) $(BIN)/pytest -s compat_tests/pipeline
+	TAILRACE_SOAK_FAULTS=$(PIPELINE_FAULTS) TAILRACE_SOAK_SEED=$(SEED) $(BIN)/pytest -s \
+		compat_tests/pipeline/test_archive_faults.py
+else ifeq ($(SOAK),engine)
+	TAILRACE_SOAK_FAULTS=$(PIPELINE_FAULTS) TAILRACE_SOAK_SEED=$(SEED) $(BIN)/pytest -s \
+		compat_tests/pipeline/test_engine_faults.py
 else ifeq ($(SOAK),transactions)
 	TAILRACE_TRANSACTION_FAULTS=$(TRANSACTION_FAULTS) TAILRACE_CHAOS_SEED=$(SEED) \
 		$(BIN)/pytest -s compat_tests/transactions/test_transaction_faults.py

@@ -75,9 +75,16 @@ class TransactionalProducer(ABC):
 class LibrdkafkaTransactions(TransactionalProducer):
     client = "librdkafka"
 
+    def __init__(
+        self, name: str, bootstrap: str, places: Sequence[Place], per_place: int = 2, pause_seconds: float = 0
+    ) -> None:
+        """Begins to write. With a pause after each transaction, it leaves the processor to others."""
+        self._pause_seconds = pause_seconds
+        super().__init__(name, bootstrap, places, per_place)
+
     def _run(self) -> None:
         producer: Producer | None = None
-        while not self._stopping.is_set():
+        while not self._stopping.wait(self._pause_seconds):
             try:
                 producer = producer or self._make()
                 if (len(self.outcomes.by_number) + 1) % ZOMBIE_EVERY == 0:

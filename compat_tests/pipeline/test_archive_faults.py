@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from chaos.records import RunningProducer, stored
 from node_cluster import Watcher
-from pipeline.archive_faults import ALL, PARTITIONS, PLACES, SHORT, TOPIC, Fault, Faulty, small_disk
+from pipeline.archive_faults import ALL, PARTITIONS, PLACES, SHORT, TOPIC, Fault, Faulty
+from pipeline.common_faults import small_disk
 from pipeline.running_archive import contradictions, finish
 from spu_cluster import SeparateCluster
 

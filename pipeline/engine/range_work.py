@@ -26,8 +26,8 @@ class RangeWork(Struct, frozen=True):
     epochs: Mapping[int, int] = {}
     """The epoch of each shard, which commits carry."""
     ends: Mapping[int, int] = {}
-    """Where the micro-batch ends in each shard. Behind its last record are markers of transactions, or records that were
-    aborted or deleted."""
+    """Where the micro-batch ends in each shard. Behind its last record are markers of transactions, or records that
+    were aborted or deleted."""
     log_level: str = "info"
     log_json: bool = True
 
