@@ -52,6 +52,8 @@ asked again."""
 _NAMED_FETCHES_MAX = 12
 _NAMED_PRODUCES_MAX = 12
 """The last versions of Fetch and Produce that name topics; later ones need their ids."""
+_TV1_PRODUCES_MAX = 11
+"""The last version of Produce whose client adds partitions to its transaction itself."""
 _CONSUMER = -1
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
@@ -246,7 +248,12 @@ class LogClient:
         return await self._spus.ask_each(batches, self.leaders, ask)
 
     async def append_at(
-        self, spu_id: int, batches: Mapping[Partition, Buffer], acks: int, silence_seconds: float | None = None
+        self,
+        spu_id: int,
+        batches: Mapping[Partition, Buffer],
+        acks: int,
+        silence_seconds: float | None = None,
+        transactional_id: str | None = None,
     ) -> dict[Partition, int | RefusedError | None]:
         """Appends batches at one SPU, which should lead their partitions, as `append` does, but does not retry.
 
@@ -259,8 +266,9 @@ class LogClient:
             )
             for topic, numbers in by_topic(batches)
         ]
-        request = ProduceRequest(acks=acks, timeout_ms=PRODUCE_TIMEOUT_MS, topic_data=topics)
-        response = await self._spus.ask(spu_id, request, _NAMED_PRODUCES_MAX, silence_seconds=silence_seconds)
+        request = ProduceRequest(transactional_id, acks, PRODUCE_TIMEOUT_MS, topics)
+        version_max = _NAMED_PRODUCES_MAX if transactional_id is None else _TV1_PRODUCES_MAX
+        response = await self._spus.ask(spu_id, request, version_max, silence_seconds=silence_seconds)
         return {
             Partition(topic.name, each.index): _appended_at(each)
             for topic in response.responses

@@ -55,13 +55,16 @@ class Waiting(NamedTuple):
 class OutgoingLine:
     """The records for one partition. Methods that end the waiting of records return how many bytes that were."""
 
-    def __init__(self, partition: Partition, compression: Compression = Compression.NONE) -> None:
+    def __init__(
+        self, partition: Partition, compression: Compression = Compression.NONE, *, is_transactional: bool = False
+    ) -> None:
         self.partition = partition
         self.name: ProducerName | None = None
         """The producer id of all batches; None if the line needs a new one before it can send a batch."""
         self.failing_since: float | None = None
         """When the first attempt since the last appended batch failed; None if none has failed."""
         self._compression = compression
+        self._is_transactional = is_transactional
         self._waiting: deque[Waiting] = deque()
         self._under_way: list[Waiting] = []
         self._batch: bytearray | None = None
@@ -90,6 +93,7 @@ class OutgoingLine:
                 producer_id=self.name.id,
                 producer_epoch=self.name.epoch,
                 base_sequence=self._sequence,
+                is_transactional=self._is_transactional,
             )
         return self._batch
 
@@ -130,11 +134,16 @@ class OutgoingLine:
 
     def give_up(self, error: RefusedError | UnreachableError) -> int:
         """Refuses all records. The leader may have appended those under way, so a new producer goes on."""
+        freed = self.refuse(error)
+        self.failing_since = None
+        self._forget()
+        return freed
+
+    def refuse(self, error: RefusedError | UnreachableError) -> int:
+        """Refuses all records."""
         refused = [*self._under_way, *self._waiting]
         self._under_way, self._batch = [], None
         self._waiting.clear()
-        self.failing_since = None
-        self._forget()
         return _refuse(refused, error)
 
     def withdraw(self, receipt: Receipt) -> int:

@@ -254,6 +254,8 @@ _REASONS = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the coordinator is still loading the groups",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "the group has no coordinator at the moment",
     ErrorCode.LEADER_NOT_AVAILABLE: "the partition has no leader at the moment",
+    ErrorCode.CONCURRENT_TRANSACTIONS: "the markers of the previous transaction are not written yet",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the user may not write with the transactional id",
 }
 """Explanations of error codes that a server sent without a message."""
 
