@@ -117,17 +117,18 @@ class GroupClient:
         return (await self._spus.ask_each([group_id], self._spus.coordinators, ask))[group_id]
 
     async def committed_in(
-        self, group_id: str, partitions: Iterable[Partition]
+        self, group_id: str, partitions: Iterable[Partition], *, only_stable: bool = False
     ) -> dict[Partition, Progress | RefusedError | None]:
         """Returns the committed offset and its metadata in each partition; None if there is none.
 
-        Raises RefusedError.
+        `only_stable` waits while offsets are in an open transaction. Raises RefusedError.
         """
         wanted = sorted(partitions)
         topics = [OffsetFetchRequestTopics(topic, partition_indexes=numbers) for topic, numbers in by_topic(wanted)]
 
         async def ask(spu_id: int, ids: Sequence[str]) -> dict[str, Any]:
-            request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id, topics=topics)])
+            groups = [OffsetFetchRequestGroup(group_id, topics=topics)]
+            request = OffsetFetchRequest(groups=groups, require_stable=only_stable)
             response = await self._spus.ask(spu_id, request, NAMED_COMMITS_MAX)
             found: dict[Partition, Any] = dict.fromkeys(wanted)
             (group,) = response.groups

@@ -163,6 +163,8 @@ def _progress(facts: TriggerFacts, replica: str, report: ShardReport) -> str:
             return f"{replica} cannot read {shard.lower()}{error}."
         case ShardState.RELEASING:
             return f"{replica} gives {shard.lower()} to another replica when its running events have ended."
+    if report.error:
+        return f"{replica} handles {shard.lower()}, but cannot store what comes of it{error}."
     if report.lag:
         return f"{replica} handles {shard.lower()}; {behind}."
     return f"{replica} has handled all records of {shard.lower()}, and waits for new ones."
@@ -188,6 +190,7 @@ def _makes_progress(shard: ShardFacts) -> bool:
         shard.has_leader
         and shard.report is not None
         and shard.report.state in (ShardState.READING, ShardState.HANDLING)
+        and not shard.report.error
         and shard.owner_age <= LATE_HEARTBEATS_SECONDS
     )
 

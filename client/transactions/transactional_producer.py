@@ -98,14 +98,17 @@ class TransactionalProducer:
         self.transactional_id = transactional_id
         self.problem = ""
         """Why a request is being repeated; empty if the last one succeeded."""
-        self._spus = spus.another()
-        self._logs = LogClient(self._spus)
         self._wall_clock = wall_clock
         self._chance = chance
         self._timeout_ms = round(timeout_seconds * 1000)
         self._progress = TransactionProgress(compression)
         self._topics: dict[str, tuple[float, Sequence[int]]] = {}
         """When each topic was looked up, and its partitions."""
+        self._connect(spus)
+
+    def _connect(self, spus: SpuClient) -> None:
+        self._spus = spus.another()
+        self._logs = LogClient(self._spus)
         self._leaders = KnownPlaces(self._logs.leaders)
         self._coordinators = KnownPlaces(self._spus.transaction_coordinators)
         self._groups = KnownPlaces(self._spus.coordinators)
@@ -129,9 +132,12 @@ class TransactionalProducer:
     async def initialize(self) -> None:
         """Fences earlier producers with the transactional id. Returns when what they left open is aborted everywhere.
 
-        Raises UnreachableError and RefusedError.
+        It connects anew: a coordinator of Tailrace takes a request of a connection that is older than that of another
+        producer for a delayed one. Raises UnreachableError and RefusedError.
         """
         self._progress.lose()
+        self._spus.close()
+        self._connect(self._spus)
         request = InitProducerIdRequest(self.transactional_id, self._timeout_ms)
         response = await self._ask_coordinator(request, INITIALIZE_MAX)
         self._progress.on_initialized(ProducerName(response.producer_id, response.producer_epoch))

@@ -55,6 +55,9 @@ TREATMENTS: Mapping[str, Treatment] = {
     "event_timeout": Treatment(_BOTH, "as live"),
     "stop_timeout": Treatment(_STREAM, "how long the running micro-batch may take to end at a stop"),
     "order": Treatment(_BOTH, "as live"),
+    "guarantee": Treatment(
+        _BOTH, "`at-least-once` as live; `exactly-once` is refused, because tasks begin no transactions"
+    ),
     "acknowledgement": Treatment(_BOTH, "as live; a micro-batch or chunk ends when all its events are acknowledged"),
     "open_events_max": Treatment(_BOTH, "as live"),
     "acknowledgement_timeout": Treatment(_BOTH, "as live"),
@@ -95,6 +98,10 @@ def engine_config(config: TriggerConfig, way: Way) -> TriggerConfig:
     if config.retry.mode is RetryMode.ASIDE:
         raise EngineSettingsError(
             "retry_mode aside: only replicas read the retry topic, so its events would wait for ever; use in-order"
+        )
+    if config.is_exactly_once:
+        raise EngineSettingsError(
+            "guarantee exactly-once: tasks on Spark begin no transactions; use at-least-once, or run replicas"
         )
     retry = config.retry if way in TREATMENTS["retry_max_age"].holds else replace(config.retry, max_age=None)
     return replace(

@@ -10,10 +10,13 @@ from tailrace.cluster.topic_names import check_topic_name
 from tailrace.protocol.error_codes import KafkaError
 
 from .setting_values import duration_text
-from .trigger_config import OnExhausted, RetryMode, TriggerConfig
+from .trigger_config import OnExhausted, Order, RetryMode, TriggerConfig
 
 LEASE_PART = 0.8
 """The part of the session timeout after which a replica without a heartbeat hands out no further event."""
+
+COMMIT_SECONDS_MAX = 20.0
+"""The longest commit interval of a trigger with transactions, which their coordinators abort after a minute."""
 
 
 class ConfigCheckError(Exception):
@@ -48,6 +51,8 @@ def _faults(config: TriggerConfig, given: Collection[str]) -> Iterator[_Fault]:
     yield from _retries(config, given)
     yield from _side_topics(config)
     yield from _acknowledgements(config, given)
+    if config.is_exactly_once:
+        yield from _transactions(config)
 
 
 def _membership(config: TriggerConfig) -> Iterator[_Fault]:
@@ -166,3 +171,29 @@ def _acknowledgements(config: TriggerConfig, given: Collection[str]) -> Iterator
             f"{what} has no effect, because an event is acknowledged when the function returns: "
             "choose explicit acknowledgement",
         )
+
+
+def _transactions(config: TriggerConfig) -> Iterator[_Fault]:
+    overtaken = "so no offset says which records the output of a transaction comes from"
+    yield _Fault(
+        config.order is Order.KEY,
+        ("guarantee", "order"),
+        f"exactly-once works with the order by shard only: by key, records overtake each other, {overtaken}",
+    )
+    yield _Fault(
+        config.is_explicit,
+        ("guarantee", "acknowledgement"),
+        "exactly-once works with automatic acknowledgement only: with another one, events are acknowledged in any "
+        f"order, {overtaken}",
+    )
+    yield _Fault(
+        config.retry.mode is RetryMode.ASIDE,
+        ("guarantee", "retry_mode"),
+        f"exactly-once works with retries in-order only: aside, later records overtake the failed one, {overtaken}",
+    )
+    yield _Fault(
+        config.commit_interval > COMMIT_SECONDS_MAX,
+        ("commit_interval", "guarantee"),
+        f"with exactly-once the commit interval is at most {duration_text(COMMIT_SECONDS_MAX)}, because readers of "
+        "committed records wait for each transaction",
+    )

@@ -13,7 +13,7 @@ from .trigger_config import Retry, TriggerConfig
 TRIGGER = "stream"
 """The name of the only trigger of the document."""
 _DURATIONS = ("commit_interval", "acknowledgement_timeout")
-_OTHERS = ("order", "on_exhausted", "open_events_max", "dead_letters", "worker_memory_max")
+_OTHERS = ("order", "guarantee", "on_exhausted", "open_events_max", "dead_letters", "worker_memory_max")
 
 
 def function_document(config: TriggerConfig, handler: str | None = None) -> dict[str, Any]:

@@ -31,6 +31,15 @@ class Acknowledgement(StrEnum):
     """An event is acknowledged when its handler returns, unless the handler says that it does so later."""
 
 
+class Guarantee(StrEnum):
+    """How often the output of a record is stored."""
+
+    AT_LEAST_ONCE = "at-least-once"
+    """After a crash a record may be handled again, and its output is then stored twice."""
+    EXACTLY_ONCE = "exactly-once"
+    """Output and mark are in one transaction, so that readers of committed records see each output once."""
+
+
 class RetryMode(StrEnum):
     IN_ORDER = "in-order"
     """The shard waits until the event is handled or given up."""
@@ -94,6 +103,7 @@ class TriggerConfig(Struct, frozen=True, kw_only=True):
     stop_timeout: float = 10.0
     """How long running events may take to end when the replica is asked to stop."""
     order: Order = Order.SHARD
+    guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
     acknowledgement: Acknowledgement = Acknowledgement.AUTOMATIC
     open_events_max: int = 1000
     """With explicit acknowledgement: how many events of a shard may be open."""
@@ -116,6 +126,11 @@ class TriggerConfig(Struct, frozen=True, kw_only=True):
     def is_explicit(self) -> bool:
         """Whether an event can stay open after its handler has returned, until the function acknowledges it."""
         return self.acknowledgement is not Acknowledgement.AUTOMATIC
+
+    @property
+    def is_exactly_once(self) -> bool:
+        """Whether output is stored in transactions."""
+        return self.guarantee is Guarantee.EXACTLY_ONCE
 
     @property
     def dead_letter_topic(self) -> str:

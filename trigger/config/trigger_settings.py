@@ -30,7 +30,7 @@ from .setting_values import (
     whole,
     yes_or_no,
 )
-from .trigger_config import Acknowledgement, OnExhausted, Order, Retry, RetryMode, SeekTo, TriggerConfig
+from .trigger_config import Acknowledgement, Guarantee, OnExhausted, Order, Retry, RetryMode, SeekTo, TriggerConfig
 
 MIB = 1024**2
 
@@ -91,6 +91,9 @@ SETTINGS: Mapping[str, Setting] = {
     ),
     "order": Setting(
         choice(Order), "ORDER", "What is handled in order: the records of a shard (default), or of each key."
+    ),
+    "guarantee": Setting(
+        choice(Guarantee), "GUARANTEE", "How often output is stored: at-least-once (default) or exactly-once."
     ),
     "acknowledgement": Setting(
         choice(Acknowledgement),

@@ -38,6 +38,7 @@ def trigger(
     event_timeout: Duration | None = None,
     stop_timeout: Duration | None = None,
     order: str | None = None,
+    guarantee: str | None = None,
     acknowledgement: str | None = None,
     open_events_max: int | None = None,
     acknowledgement_timeout: Duration | None = None,

@@ -54,7 +54,7 @@ class GroupOffsets:
         self._groups = GroupClient(spus)
         self._spus_of_logs = spus.another()
         self._logs = LogClient(self._spus_of_logs)
-        self._group = group
+        self.group = group
         self._member_id = member_id
         self._turn = trio.Lock()
         """Held during a request to the coordinator: a connection carries one at a time."""
@@ -68,7 +68,7 @@ class GroupOffsets:
         UnreachableError and RefusedError.
         """
         while True:
-            claim = await self._beginning(shard, seek_to)
+            claim = await self.beginning(shard, seek_to)
             async with self._turn:
                 refused = (await self._commit({shard: Mark(claim.offset, epoch)}))[shard]
                 if refused is None:
@@ -80,14 +80,30 @@ class GroupOffsets:
                 raise FencedError(shard, known)
             # The previous owner has committed more since the offset was read.
 
-    async def _beginning(self, shard: Shard, seek_to: SeekTo) -> Claim:
+    async def beginning(self, shard: Shard, seek_to: SeekTo) -> Claim:
+        """Finds where the shard begins, and claims nothing. Waits while an offset is in an open transaction.
+
+        Raises UnreachableError and RefusedError.
+        """
         partition = Partition(*shard)
         async with self._turn:
-            found = await self._committed(partition)
+            found = await self._committed(partition, only_stable=True)
         if found is not None and found.committed is not None:
             return Claim(found.committed, was_committed=True)
         timestamp = EARLIEST if seek_to is SeekTo.EARLIEST else LATEST
         return Claim(await self._offset_at(partition, timestamp), was_committed=False)
+
+    async def committed_epoch(self, shard: Shard) -> int:
+        """Returns the epoch with which the offset of a shard was committed; 0 if no trigger has committed it.
+
+        Raises UnreachableError and RefusedError.
+        """
+        async with self._turn:
+            return _epoch_of(await self._committed(Partition(*shard)))
+
+    def text_of(self, epoch: int) -> str:
+        """Returns the metadata text of commits with an epoch."""
+        return format_commit_epoch(CommitEpoch(epoch, self._member_id))
 
     async def commit(self, marks: Mapping[Shard, Mark]) -> dict[Shard, RefusedError | None]:
         """Commits marks with one request; returns the refusal of each shard, or None.
@@ -108,16 +124,13 @@ class GroupOffsets:
 
     async def _commit(self, marks: Mapping[Shard, Mark]) -> dict[Shard, RefusedError | None]:
         offsets = {Partition(*shard): mark.offset for shard, mark in marks.items()}
-        metadata = {
-            Partition(*shard): format_commit_epoch(CommitEpoch(mark.epoch, self._member_id))
-            for shard, mark in marks.items()
-        }
-        answers = await self._groups.commit(self._group, offsets, metadata)
+        metadata = {Partition(*shard): self.text_of(mark.epoch) for shard, mark in marks.items()}
+        answers = await self._groups.commit(self.group, offsets, metadata)
         nothing = RefusedError("the response does not contain this")
         return {shard: answers.get(Partition(*shard), nothing) for shard in marks}
 
-    async def _committed(self, partition: Partition) -> Progress | None:
-        found = (await self._groups.committed_in(self._group, [partition]))[partition]
+    async def _committed(self, partition: Partition, *, only_stable: bool = False) -> Progress | None:
+        found = (await self._groups.committed_in(self.group, [partition], only_stable=only_stable))[partition]
         return unless_refused(found)
 
     async def _offset_at(self, partition: Partition, timestamp: int) -> int:

@@ -10,6 +10,7 @@ from typing import Protocol
 import trio
 from msgspec import Struct
 
+from tailrace.client.transactions.transaction_errors import TransactionLostError
 from tailrace.runtime.chance import Chance
 from tailrace.runtime.wall_clock import WallClock
 from tailrace.trigger.pool.workers import Workers
@@ -32,7 +33,10 @@ class Sender(Protocol):
     """Stores what handlers have emitted, dead letters, and events that are retried aside."""
 
     async def send(self, sending: Sending) -> None:
-        """Returns when everything is stored. Raises OutputRefusedError."""
+        """Returns when everything is stored.
+
+        Raises OutputRefusedError, and TransactionLostError if what was sent before is lost as well.
+        """
 
 
 class LineParts(Struct, frozen=True):
@@ -61,6 +65,11 @@ class LineRunner:
         """The failed attempt for which the shard pauses, until its next event is handled or given up."""
         self.changed = changed or Wake()
         """Wakes the tasks of the line, because something has changed."""
+        self.lost: TransactionLostError | None = None
+        """Why what was sent is lost. The line ends then, and its mark means nothing."""
+        self.turn = trio.Lock()
+        """Held while something is sent, and until the line knows that it is sent. So its holder finds the mark exactly
+        after what was sent, unless `covers_sent` says otherwise."""
         self._parts = parts
         self._may_begin = may_hand_out
         # Adding to it never waits. It has SENDINGS_MAX entries at most, and one for each chunk and each open event that
@@ -104,6 +113,12 @@ class LineRunner:
         if effects.sending is not None:
             self._to_send.send_nowait(effects.sending)
 
+    def lose(self, lost: TransactionLostError) -> None:
+        """Ends the line because what was sent is lost: `run` returns when workers have ended their chunks."""
+        self.lost = lost
+        self.line.drain()
+        self.changed.set()
+
     async def _hand_out(self) -> None:
         line = self.line
         async with trio.open_nursery() as nursery:
@@ -136,10 +151,17 @@ class LineRunner:
 
     async def _send(self) -> None:
         async for sending in self._sendings:
-            try:
+            async with self.turn:
+                await self._send_one(sending)
+            self.changed.set()
+
+    async def _send_one(self, sending: Sending) -> None:
+        try:
+            if self.lost is None:
                 await self._parts.sender.send(sending)
-            except OutputRefusedError as refused:
-                self.carry_out(self.line.on_send_refused(sending.ticket, str(refused)))
-            else:
-                self.line.on_sent(sending.ticket)
-                self.changed.set()
+        except OutputRefusedError as refused:
+            self.carry_out(self.line.on_send_refused(sending.ticket, str(refused)))
+            return
+        except TransactionLostError as lost:
+            self.lose(lost)
+        self.line.on_sent(sending.ticket)  # the line may end, also if the sending is lost

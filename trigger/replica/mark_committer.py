@@ -13,6 +13,9 @@ from tailrace.trigger.work import Shard
 from .group_offsets import GroupOffsets, Mark
 from .replica_metrics import ReplicaMetrics
 
+REFRESH_SECONDS = 3600.0
+"""How often marks are committed that have not changed, because the coordinator forgets offsets after some days."""
+
 
 class Marked(Protocol):
     """A shard with a mark."""

@@ -66,12 +66,10 @@ class OutputSender:
 
     async def send(self, sending: Sending) -> None:
         """Sends everything in order; returns when brokers have acknowledged it. Raises OutputRefusedError."""
-        letters = [letter_output(each, self._config) for each in sending.dead_letters]
-        asides = [retry_output(each, self._config.retry_topic) for each in sending.asides]
-        outputs = [*sending.outputs, *asides, *letters]
-        side_topics = sorted({each.topic for each in (*letters, *asides)})
+        outputs, first_letter = outputs_of(sending, self._config)
+        side_topics = sorted({each.topic for each in outputs[len(sending.outputs) :]})
         failures = 0
-        while (problem := await self._attempt(outputs, side_topics, len(outputs) - len(letters))) is not None:
+        while (problem := await self._attempt(outputs, side_topics, first_letter)) is not None:
             if problem and problem != self.problem:
                 self.problem = problem
                 self._logger.warning("output_not_sent", reason=problem)
@@ -100,11 +98,26 @@ class OutputSender:
                     self._side_topics.forget(topic)
                 return str(refused)  # a person may create the topic
             number = refused.number if isinstance(refused, RecordRefusedError) else -1
-            if refused.code not in _TOO_LARGE or number < first_letter or outputs[number].value is None:
+            if number < 0 or (smaller := smaller_letter(outputs, number, first_letter, refused)) is None:
                 raise OutputRefusedError(reason_of(refused)) from refused
-            outputs[number] = without_value(outputs[number])
+            outputs[number] = smaller
             return ""
         return None
+
+
+def outputs_of(sending: Sending, config: TriggerConfig) -> tuple[list[Output], int]:
+    """Returns everything that is sent, in order, and the position of the first dead letter."""
+    letters = [letter_output(each, config) for each in sending.dead_letters]
+    asides = [retry_output(each, config.retry_topic) for each in sending.asides]
+    outputs = [*sending.outputs, *asides, *letters]
+    return outputs, len(outputs) - len(letters)
+
+
+def smaller_letter(outputs: Sequence[Output], number: int, first_letter: int, refused: RefusedError) -> Output | None:
+    """Returns a refused dead letter without its value if it was too large; None if nothing smaller can be sent."""
+    if refused.code not in _TOO_LARGE or number < first_letter or outputs[number].value is None:
+        return None
+    return without_value(outputs[number])
 
 
 def letter_output(letter: DeadLetter, config: TriggerConfig) -> Output:

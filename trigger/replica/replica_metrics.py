@@ -64,6 +64,7 @@ class ReplicaMetrics:
         self.commits = 0
         self.failed_commits = 0
         self.fenced_commits = 0
+        self.lost_transactions = 0
         self.rebalances: Counter[str] = Counter()
         """By cause."""
         self.read_bytes = 0
@@ -129,6 +130,7 @@ def replica_families(trigger: str, metrics: ReplicaMetrics, gauges: ReplicaGauge
     yield counter("commits", "Marks that were committed.", metrics.commits)
     yield counter("failed_commits", "Commits of marks that failed and are retried.", metrics.failed_commits)
     yield counter("fenced_commits", "Commits refused because another replica owns the shard.", metrics.fenced_commits)
+    yield counter("lost_transactions", "Transactions whose records are handled again.", metrics.lost_transactions)
     yield counter_by("rebalances", "Changes of the replica's shards, by cause.", "cause", metrics.rebalances)
     yield histogram("queue_seconds", "Time that events waited for a worker.", metrics.queue_seconds)
     yield histogram("handler_seconds", "Time that the handler took for an event.", metrics.handler_seconds)

@@ -12,12 +12,14 @@ from tailrace.client.record_producer import RecordProducer
 from tailrace.client.sc_client import SC, ScClient
 from tailrace.client.server_connection import RefusedError, UnreachableError, unless_refused
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
+from tailrace.client.transactions.transactional_producer import TransactionalProducer
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Address, Network
 from tailrace.runtime.seams import Seams
 from tailrace.trigger.config.trigger_config import TriggerConfig
 from tailrace.trigger.membership.member import MembershipConfig
 from tailrace.trigger.pool.workers import Workers
+from tailrace.trigger.work import Shard
 
 from .group_offsets import GroupOffsets
 from .lone_membership import LoneMembership
@@ -27,6 +29,7 @@ from .replica_metrics import ReplicaMetrics
 from .shard_task import ShardParts
 from .side_topics import SideTopics
 from .state_store import ScStateStore
+from .transactional_output import TransactionalOutput, timeout_seconds, transactional_id
 from .trigger_replica import Replica, ReplicaMembership, ReplicaName
 
 
@@ -68,7 +71,16 @@ async def replica_of(
         side_topics = stack.enter_context(closing(SideTopics(spus.another(), config.topic, logger)))
         producer = RecordProducer(spus, clock, chance)
         sender = OutputSender(producer, side_topics, config, metrics, chance, logger)
-        parts = ShardParts(config, spus, offsets, workers, sender, side_topics, metrics, clock, chance, logger)
+
+        def new_output(shard: Shard, logger: FilteringBoundLogger) -> TransactionalOutput:
+            of_shard = TransactionalProducer(
+                spus, transactional_id(config.group, shard), clock, chance, timeout_seconds=timeout_seconds(config)
+            )
+            return TransactionalOutput(shard, of_shard, offsets, side_topics, config, metrics, chance, logger)
+
+        parts = ShardParts(
+            config, spus, offsets, workers, sender, new_output, side_topics, metrics, clock, chance, logger
+        )
 
         def join(owner: Replica) -> ReplicaMembership:
             if not servers.sc:

@@ -4,6 +4,7 @@
 line takes more, and what earlier chunks emitted is sent. The mark moves when brokers have acknowledged it.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
@@ -24,15 +25,19 @@ from tailrace.trigger.shards.line_effects import AttemptFailed
 from tailrace.trigger.shards.shard_line import ShardLine
 from tailrace.trigger.work import Settled, Shard
 
-from .group_offsets import FencedError, GroupOffsets
+from .group_offsets import Claim, FencedError, GroupOffsets
 from .line_facts import LineFacts
 from .line_runner import LineParts, LineRunner
 from .output_sender import OutputSender
 from .replica_metrics import ReplicaMetrics, ShardGauges
 from .shard_reader import READ_WAIT_SECONDS, OutOfRangeError, ShardReader
 from .side_topics import SideTopics
+from .transaction_commits import TransactionCommits
+from .transactional_output import TransactionalOutput
 from .wake import Wake
 
+LAST_COMMIT_SECONDS_MAX = 2.0
+"""How long the last commit of a shard may take whose time is over."""
 _FENCED = "another replica has claimed the shard, although this one is its owner; restart one of them"
 
 
@@ -45,6 +50,8 @@ class ShardParts(Struct, frozen=True):
     offsets: GroupOffsets
     workers: Workers
     sender: OutputSender
+    new_output: Callable[[Shard, FilteringBoundLogger], TransactionalOutput]
+    """Makes the transactional output of a shard, if the guarantee is exactly-once."""
     side_topics: SideTopics
     metrics: ReplicaMetrics
     wall_clock: WallClock
@@ -70,13 +77,19 @@ class ShardTask:
         self.epoch = epoch
         """The epoch of the last write that gave the shard to this replica. Commits carry it."""
         self.committed = -1
-        """The last committed offset, or -1."""
+        """The last committed offset, or -1. With transactions: where the line began."""
         self._parts = parts
         self._owner = owner
         self._is_retry_topic = shard.topic == parts.config.retry_topic
         self._logger = parts.logger.bind(topic=shard.topic, shard=shard.number)
         # The facts of a retry topic name the shard and the offset that the record had first.
         self._facts = LineFacts(parts.metrics, self._logger.bind(topic=parts.config.topic))
+        self._output = parts.new_output(shard, self._logger) if parts.config.is_exactly_once else None
+        """What stores output exactly once; None if it is stored at least once."""
+        self._commits: TransactionCommits | None = None
+        self._losses = 0
+        """How many transactions in succession were lost."""
+        self._last_loss = ""
         self._runner: LineRunner | None = None
         """What runs the line of the shard, once it is claimed."""
         self._reader: ShardReader | None = None
@@ -86,7 +99,7 @@ class ShardTask:
         """Whether another replica has claimed the shard. Nothing is handed out then."""
         self._is_draining = False
         self._changed = Wake()
-        self._claiming = trio.CancelScope()
+        self._claiming: trio.CancelScope | None = None
 
     # What the replica asks
 
@@ -97,6 +110,11 @@ class ShardTask:
         return -1 if line is None else line.mark
 
     @property
+    def commits_itself(self) -> bool:
+        """Whether the task commits its mark, in transactions."""
+        return self._output is not None
+
+    @property
     def _line(self) -> ShardLine | None:
         """The line of the shard; None before the claim."""
         return None if self._runner is None else self._runner.line
@@ -104,7 +122,8 @@ class ShardTask:
     def drain(self) -> None:
         """Hands out no further event. `run` returns when the running ones have ended."""
         self._is_draining = True
-        self._claiming.cancel()
+        if self._claiming is not None:
+            self._claiming.cancel()
         if (line := self._line) is not None:
             line.drain()
         self._changed.set()
@@ -132,20 +151,56 @@ class ShardTask:
     # The steps
 
     async def run(self) -> None:
-        """Runs until the shard is drained: no event is running, and all output is acknowledged. The caller commits the
-        last mark. Cancel it to give up the running events."""
-        with self._claiming:
-            line = await self._claimed_line()
-            self._runner = LineRunner(line, self._line_parts, self._may_hand_out, self._changed)
-        if self._runner is not None:
+        """Runs until the shard is drained: no event is running, and all output is acknowledged. With transactions, the
+        last mark is committed then; otherwise the caller commits it. Cancel it to give up the running events."""
+        while True:
+            self._runner = self._commits = None
+            with trio.CancelScope() as self._claiming:
+                if not self._is_draining:
+                    line = await self._claimed_line()
+                    self._runner = LineRunner(line, self._line_parts, self._may_hand_out, self._changed)
+            if self._runner is None:
+                return
             if self._is_draining:
                 self._runner.line.drain()
-            await self._runner.run(partial(self._read, self._runner))
+            if not await self._run_line(self._runner) or self._is_draining:
+                return
+            with trio.move_on_after(spread_pause_seconds(self._losses, self._parts.chance)):
+                await self._changed.wait()
+
+    async def _run_line(self, runner: LineRunner) -> bool:
+        """Runs a line. Returns whether what it sent is lost, so that the shard must be claimed again."""
+        read = partial(self._read, runner)
+        if self._output is None:
+            await runner.run(read)
+            return False
+        parts = self._parts
+        self._commits = TransactionCommits(runner, self._output, parts.metrics, lambda: self.epoch, self.committed)
+        await self._commits.run_line(read, parts.config.commit_interval)
+        if runner.lost is None:
+            return False
+        parts.metrics.lost_transactions += 1
+        self._losses = 1 if self._commits.committed > self.committed else self._losses + 1
+        self.committed, self._last_loss = self._commits.committed, str(runner.lost)
+        self._logger.warning("transaction_lost", reason=str(runner.lost), committed=self.committed)
+        return True
+
+    async def commit_last(self) -> None:
+        """Commits what a task was able to send before it was cancelled."""
+        if self._commits is not None:
+            with trio.move_on_after(LAST_COMMIT_SECONDS_MAX):
+                await self._commits.commit()
+
+    def close(self) -> None:
+        """Closes the connections for output, after `run` has ended."""
+        if self._output is not None:
+            self._output.close()
 
     @property
     def _line_parts(self) -> LineParts:
         parts = self._parts
-        return LineParts(parts.workers, parts.sender, self._facts, parts.metrics, parts.wall_clock, parts.chance)
+        sender = self._output or parts.sender
+        return LineParts(parts.workers, sender, self._facts, parts.metrics, parts.wall_clock, parts.chance)
 
     def _may_hand_out(self, now: float) -> bool:
         return not self._is_fenced and self._owner.may_hand_out(now)
@@ -157,7 +212,7 @@ class ShardTask:
             try:
                 if self._is_retry_topic:
                     await parts.side_topics.ensure(self.shard.topic, self.shard.number + 1)
-                claim = await parts.offsets.claim(self.shard, self.epoch, self._seek_to)
+                claim = await self._claim()
             except FencedError as fenced:
                 # This replica owns the shard, so the other claim is from before the state object was made anew.
                 problem = str(fenced)
@@ -177,6 +232,12 @@ class ShardTask:
             failures += 1
             with trio.move_on_after(spread_pause_seconds(failures, parts.chance)):
                 await self._changed.wait()
+
+    async def _claim(self) -> Claim:
+        """Raises FencedError, UnreachableError and RefusedError."""
+        if self._output is not None:
+            return await self._output.claim(self.epoch, self._seek_to)
+        return await self._parts.offsets.claim(self.shard, self.epoch, self._seek_to)
 
     @property
     def _seek_to(self) -> SeekTo:
@@ -242,7 +303,7 @@ class ShardTask:
             state=state,
             epoch=self.epoch,
             marked=line.mark,
-            committed=self.committed,
+            committed=self.committed if self._commits is None else self._commits.committed,
             end=line.high_watermark,
             lag=line.lag,
             lag_seconds=self._lag_seconds(line, wall_ms),
@@ -278,7 +339,14 @@ class ShardTask:
             return -1, 0, self._reader.problem
         if state is ShardState.RETRYING and (retried := self._retried) is not None:
             return retried.failure.offset, retried.attempt, retried.failure.text
-        return -1, 0, self._parts.sender.problem
+        return -1, 0, (self._output or self._parts.sender).problem or self._why_again
+
+    @property
+    def _why_again(self) -> str:
+        """Why events of the shard are handled again and again; empty if they are not."""
+        if self._losses < 2 or self._commits is None or self._commits.committed > self.committed:
+            return ""
+        return f"its last {self._losses} transactions were lost, so that events are handled again: {self._last_loss}"
 
     @property
     def _retried(self) -> AttemptFailed | None:

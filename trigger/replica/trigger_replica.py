@@ -4,7 +4,7 @@ The membership says which shards the replica may handle, and until when. The rep
 it gets, cancels the tasks of shards that it has lost, and drains those that it should release.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Protocol
 
@@ -19,15 +19,13 @@ from tailrace.trigger.config.trigger_config import RetryMode
 from tailrace.trigger.membership.member_lease import MemberLease
 from tailrace.trigger.work import Shard
 
-from .mark_committer import MarkCommitter
+from .mark_committer import REFRESH_SECONDS, MarkCommitter
 from .replica_metrics import ReplicaGauges
 from .shard_task import ShardParts, ShardTask
 
 REPORT_SECONDS = 2.0
 REPORT_SECONDS_MIN = 0.2
 """How soon a report may follow the last one, if shards have come or gone."""
-REFRESH_SECONDS = 3600.0
-"""How often marks are committed that have not changed, because the coordinator forgets offsets after some days."""
 KILL_SECONDS_MAX = 2.0
 """How long it may take until the outcomes of killed events are known."""
 DEPARTURE_SECONDS_MAX = 5.0
@@ -203,10 +201,12 @@ class Replica:
             with running.scope:
                 await task.run()
                 await self._commit_last(task)
-            if running.scope.cancelled_caught and not running.is_lost:
-                await self._committer.commit([task])  # its time is over, and its workers have ended
+            if running.scope.cancelled_caught and not running.is_lost:  # its time is over, and its workers have ended
+                await task.commit_last()
+                await self._committer.commit(_marked([task]))
             await self._parts.workers.abandon(task.shard)
         finally:
+            task.close()
             del self._running[task.shard]
         self._has_news.set()
         if not self._tasks_of(number):
@@ -220,7 +220,7 @@ class Replica:
     async def _commit_last(self, task: ShardTask) -> None:
         """Commits the final mark of a shard, however long it takes: the owner of the scope bounds the time."""
         failures = 0
-        while not await self._committer.commit([task]):
+        while not await self._committer.commit(_marked([task])):
             failures += 1
             await trio.sleep(spread_pause_seconds(failures, self._parts.chance))
 
@@ -235,7 +235,7 @@ class Replica:
             if is_refresh:
                 refreshed_at = now
             tasks = [each.task for each in self._running.values() if not each.is_lost]
-            await self._committer.commit(tasks, unchanged=is_refresh)
+            await self._committer.commit(_marked(tasks), unchanged=is_refresh)
 
     async def _settle(self) -> None:
         """Tells shards what became of their open events."""
@@ -342,3 +342,8 @@ class Replica:
             await trio.sleep(REPORT_SECONDS_MIN)
             with trio.move_on_after(REPORT_SECONDS - REPORT_SECONDS_MIN):
                 await self._has_news.wait()
+
+
+def _marked(tasks: Iterable[ShardTask]) -> list[ShardTask]:
+    """Returns the tasks whose marks are committed outside of transactions."""
+    return [each for each in tasks if not each.commits_itself]

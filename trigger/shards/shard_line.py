@@ -55,6 +55,8 @@ UNSENT_RECORDS_MAX = 10_000
 
 class _Unsent(Struct, frozen=True):
     lowest: int
+    end: int
+    """The offset after the last event that the records come from."""
     records: int
 
 
@@ -92,6 +94,8 @@ class ShardLine:
         self._order = self._new_order(shard, offset, seconds_max)
         self._open = OpenEvents(config.acknowledgement_timeout)
         self._unsent: dict[int, _Unsent] = {}
+        self._sent_end = offset
+        """The offset after the last event with records that were sent."""
         self._refused = UNLIMITED
         self._last_ticket = 0
         self._has_pages = config.read_batch_size > 0 and not self._is_retry_topic
@@ -140,6 +144,7 @@ class ShardLine:
         self._order.truncate(end)
         self._open.truncate(end)
         self._page_end = min(self._page_end, end) if self._has_pages else UNLIMITED
+        self._sent_end = min(self._sent_end, end)
         self.high_watermark = log_end
         return Effects(facts=(LogTruncated(end, until),))
 
@@ -197,7 +202,7 @@ class ShardLine:
             self._repeat(event, now)
         for failed in remains.failed:
             self._decide(failed, now, wall_ms, fraction, pending)
-        return self._effects(pending, remains.first)
+        return self._effects(pending, remains.first, _end_of_events(outcome))
 
     def knows(self, shard: Shard, offset: int) -> bool:
         """Returns whether the line has a record that was first in a shard at an offset: a record of its own shard, or
@@ -209,7 +214,7 @@ class ShardLine:
         open is ignored, except for its outputs."""
         offset = self._order.own_offset(settled.shard, settled.offset)
         if offset is None:
-            return self._effects(_Pending(outputs=settled.outputs), UNLIMITED)
+            return self._effects(_Pending(outputs=settled.outputs), UNLIMITED, 0)
         event = self._open.settle(offset)
         if event is not None:
             if settled.is_acknowledged:
@@ -218,7 +223,7 @@ class ShardLine:
                 self._repeat(event, now)
         elif self._order.is_in_hand(offset):
             self._open.settle_early(offset, settled.is_acknowledged)
-        return self._effects(_Pending(outputs=settled.outputs), offset)
+        return self._effects(_Pending(outputs=settled.outputs), offset, offset + 1)
 
     def _repeat(self, event: OpenEvent, now: float) -> None:
         """Hands an event out again because its worker ended. This is not the event's fault, so the attempt does not
@@ -244,11 +249,14 @@ class ShardLine:
             )
             failed = Failed((event.offset,), event.offset + 1, event.attempts, failure)
             self._decide(failed, now, wall_ms, fraction, pending)
-        return self._effects(pending, min(event.offset for event in expired))
+        offsets = [event.offset for event in expired]
+        return self._effects(pending, min(offsets), max(offsets) + 1)
 
     def on_sent(self, ticket: int) -> None:
         """Releases the mark from a `Sending` whose records the brokers have all acknowledged."""
-        self._unsent.pop(ticket, None)
+        unsent = self._unsent.pop(ticket, None)
+        if unsent is not None:
+            self._sent_end = max(self._sent_end, min(unsent.end, self._batches.end))
 
     def on_send_refused(self, ticket: int, reason: str) -> Effects:
         """Stops the shard because the brokers will never take what has to be sent. The mark stays before it."""
@@ -283,6 +291,14 @@ class ShardLine:
         truncation of the log moves it back."""
         unsent = min((unsent.lowest for unsent in self._unsent.values()), default=UNLIMITED)
         return min(self._handled, unsent, self._refused)
+
+    @property
+    def covers_sent(self) -> bool:
+        """Whether everything that was sent comes from records before the mark.
+
+        It does not if single events of a list have failed: the list has emitted, and the mark is at the first of them.
+        """
+        return self._sent_end <= self.mark
 
     @property
     def lag(self) -> int:
@@ -378,13 +394,15 @@ class ShardLine:
         record = self._order.original(offset).record
         return 0.0 if record is None or record.timestamp < 0 else (wall_ms - record.timestamp) / 1000
 
-    def _effects(self, pending: _Pending, lowest: int) -> Effects:
-        """Makes the effects of one event of the line. The mark stays at or before `lowest` until they are sent."""
+    def _effects(self, pending: _Pending, lowest: int, end: int) -> Effects:
+        """Makes the effects of one event of the line, which come from records before `end`. The mark stays at or before
+        `lowest` until they are sent."""
         records = len(pending.outputs) + len(pending.dead_letters) + len(pending.asides)
         sending = None
         if records:
             self._last_ticket += 1
-            self._unsent[self._last_ticket] = _Unsent(lowest, records)
+            end = max([end, *(each.offset + 1 for each in pending.dead_letters)])
+            self._unsent[self._last_ticket] = _Unsent(lowest, end, records)
             sending = Sending(self._last_ticket, pending.outputs, tuple(pending.dead_letters), tuple(pending.asides))
         self._trim()
         return Effects(sending, pending.facts)
@@ -393,3 +411,11 @@ class ShardLine:
         handled = self._handled
         self._batches.drop_before(handled)
         self._open.forget_early(handled)
+
+
+def _end_of_events(outcome: Outcome) -> int:
+    """Returns the offset after the last event that may have emitted something."""
+    failure = outcome.failure
+    if failure is not None and failure.failed_offsets:
+        return max(outcome.next_offset, failure.end)
+    return outcome.next_offset

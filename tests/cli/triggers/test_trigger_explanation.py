@@ -99,6 +99,10 @@ def test_why_a_shard_has_nobody_who_moves_it(found: TriggerFacts, sentence: str)
             ShardReport(shard=0, state=ShardState.HANDLING, lag=1, lag_seconds=3),
             "replica1 handles shard 0; 1 record waits, the oldest for 3 s.",
         ),
+        (
+            ShardReport(shard=0, state=ShardState.HANDLING, lag=1, error="there is no topic invoices"),
+            "replica1 handles shard 0, but cannot store what comes of it: there is no topic invoices.",
+        ),
         (ShardReport(shard=0, state=ShardState.CLAIMING), "replica1 looks for the offset at which shard 0 goes on."),
         (
             ShardReport(shard=0, state=ShardState.RETRYING, offset=7, attempt=1, error="ValueError: no"),

@@ -129,6 +129,9 @@ async def test_the_next_producer_aborts_what_the_earlier_one_left_open_and_fence
         await before.initialize()
         with pytest.raises(ProducerFencedError):
             await after.send([Output("invoices", None, b"late", partition=0)])
+        await before.send([Output("invoices", None, b"again", partition=0)])
+        await before.commit("billing", {ORDERS: 2})
+        assert (await world.committed(), (await world.offset())[0]) == ([b"kept", b"again"], 2)
         after.close()
 
 

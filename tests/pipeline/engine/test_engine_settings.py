@@ -13,7 +13,7 @@ from tailrace.pipeline.engine.engine_settings import (
     without_effect,
     workers_of_task,
 )
-from tailrace.trigger.config.trigger_config import Order, Retry, RetryMode, TriggerConfig
+from tailrace.trigger.config.trigger_config import Guarantee, Order, Retry, RetryMode, TriggerConfig
 from tailrace.trigger.config.trigger_settings import SETTINGS
 
 
@@ -42,6 +42,11 @@ def test_a_backfill_has_no_use_for_the_settings_of_reads_and_members() -> None:
 def test_retries_aside_are_refused() -> None:
     with pytest.raises(EngineSettingsError, match="retry_mode aside"):
         engine_config(_config(retry=Retry(mode=RetryMode.ASIDE)), Way.STREAM)
+
+
+def test_transactions_are_refused() -> None:
+    with pytest.raises(EngineSettingsError, match="guarantee exactly-once"):
+        engine_config(_config(guarantee=Guarantee.EXACTLY_ONCE), Way.STREAM)
 
 
 def test_lists_of_events_are_full_and_reads_have_no_pauses() -> None:

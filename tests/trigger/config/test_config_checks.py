@@ -4,7 +4,15 @@ import pytest
 from msgspec.structs import replace
 
 from tailrace.trigger.config.config_checks import LEASE_PART, ConfigCheckError, check_config
-from tailrace.trigger.config.trigger_config import Acknowledgement, OnExhausted, Order, Retry, RetryMode, TriggerConfig
+from tailrace.trigger.config.trigger_config import (
+    Acknowledgement,
+    Guarantee,
+    OnExhausted,
+    Order,
+    Retry,
+    RetryMode,
+    TriggerConfig,
+)
 from tailrace.trigger.membership.member_lease import HAND_OUT_FRACTION
 
 CONFIG = TriggerConfig(name="bill", topic="orders", group="billing")
@@ -95,3 +103,19 @@ def test_the_topics_of_failed_records_can_have_their_names(group: str) -> None:
 
 def test_dead_letters_do_not_go_to_the_retry_topic() -> None:
     assert "which is the retry topic" in _fault(retry=Retry(mode=RetryMode.ASIDE), dead_letters="orders.billing.retry")
+
+
+def test_exactly_once_needs_records_that_do_not_overtake_each_other() -> None:
+    once = Guarantee.EXACTLY_ONCE
+    assert "the order by shard only" in _fault("guarantee", guarantee=once, order=Order.KEY)
+    for mode in (Acknowledgement.EXPLICIT, Acknowledgement.EITHER):
+        assert "automatic acknowledgement only" in _fault("guarantee", guarantee=once, acknowledgement=mode)
+    assert "retries in-order only" in _fault("guarantee", guarantee=once, retry=Retry(mode=RetryMode.ASIDE))
+    check_config(replace(CONFIG, guarantee=once, order=Order.SHARD, batch_size=5), ("guarantee", "order"))
+
+
+def test_transactions_of_exactly_once_are_short() -> None:
+    once = Guarantee.EXACTLY_ONCE
+    assert "the commit interval is at most 20s" in _fault("guarantee", guarantee=once, commit_interval=20.1)
+    check_config(replace(CONFIG, guarantee=once, commit_interval=20.0), ("guarantee",))
+    check_config(replace(CONFIG, commit_interval=20.1), ("commit_interval",))

@@ -10,6 +10,7 @@ from tailrace.trigger.config.function_document import function_document
 from tailrace.trigger.config.function_yaml import read_function_yaml
 from tailrace.trigger.config.trigger_config import (
     Acknowledgement,
+    Guarantee,
     OnExhausted,
     Order,
     Retry,
@@ -54,6 +55,7 @@ _CONFIGS = st.builds(
     event_timeout=_milliseconds(10, 10**8),
     stop_timeout=_milliseconds(0, 3_600_000),
     order=st.sampled_from(Order),
+    guarantee=st.sampled_from(Guarantee),
     acknowledgement=st.sampled_from(Acknowledgement),
     open_events_max=st.integers(1, 10**6),
     acknowledgement_timeout=_milliseconds(100, 10**8),

@@ -7,6 +7,7 @@ import trio
 from spus import SteadyClock
 from trigger_replicas import Handled, InProcessWorkers, config
 
+from tailrace.client.transactions.transaction_errors import TransactionLostError
 from tailrace.protocol.batches.records import Record, build_batch
 from tailrace.runtime.chance import RandomChance
 from tailrace.trigger.config.trigger_config import OnExhausted, Retry
@@ -121,3 +122,49 @@ async def test_refused_output_stops_the_line_before_its_record(autojump_clock: o
         await runner.run(read)
     assert runner.line.stopped is not None
     assert (runner.line.stopped.reason, runner.line.mark) == ("too large", 5)
+
+
+class _LosingSender(_Sender):
+    """Loses everything at the second sending."""
+
+    sendings = 0
+
+    async def send(self, sending: Sending) -> None:
+        self.sendings += 1
+        if self.sendings == 2:
+            raise TransactionLostError("fenced")
+        await super().send(sending)
+
+
+async def test_a_line_whose_output_is_lost_ends_and_sends_nothing_more(autojump_clock: object) -> None:
+    handled, sender = Handled(1.0, outputs_to="out"), _LosingSender()
+    runner = _runner(InProcessWorkers(handled), sender)
+
+    async def read() -> None:
+        runner.take(_batch(range(5, 100)), 100)
+        await trio.sleep_forever()
+
+    with trio.fail_after(60):
+        await runner.run(read)
+    assert str(runner.lost) == "fenced"
+    assert (sender.sendings, [each.value for each in sender.outputs]) == (2, [b"5"])
+    assert len(handled.events) < 10
+
+
+async def test_the_turn_is_free_only_when_the_line_knows_what_is_sent(autojump_clock: object) -> None:
+    """A commit between a sending and the move of the mark would commit the output without its records."""
+    runner = _runner(InProcessWorkers(Handled(0.1, outputs_to="out")), sender := _Sender())
+    seen: list[tuple[int, int]] = []
+
+    async def commit() -> None:
+        while True:
+            async with runner.turn:
+                seen.append((runner.line.mark - 5, len(sender.outputs)))
+            await trio.sleep(0.01)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(commit)
+        await _run(runner, list(range(5, 15)))
+        nursery.cancel_scope.cancel()
+    assert all(marked == sent for marked, sent in seen)
+    assert len(set(seen)) > 3

@@ -40,6 +40,7 @@ from tailrace.trigger.replica.output_sender import OutputSender
 from tailrace.trigger.replica.replica_metrics import ReplicaMetrics, ShardGauges
 from tailrace.trigger.replica.shard_task import ShardParts, ShardTask
 from tailrace.trigger.replica.side_topics import SideTopics
+from tailrace.trigger.replica.transactional_output import TransactionalOutput
 from tailrace.trigger.work import Shard
 
 
@@ -49,6 +50,10 @@ class _Owner:
 
     async def raise_epoch(self, above: int) -> None:
         raise AssertionError("nothing is fenced")
+
+
+def _no_transactions(shard: Shard, logger: object) -> TransactionalOutput:
+    raise AssertionError("output is stored at least once")
 
 
 def _task(cluster: ScriptedBrokers, workers: InProcessWorkers) -> ShardTask:
@@ -62,6 +67,7 @@ def _task(cluster: ScriptedBrokers, workers: InProcessWorkers) -> ShardTask:
         GroupOffsets(spus.another(), "billing", "replica1"),
         workers,
         OutputSender(RecordProducer(spus, clock, chance), topics, settings, metrics, chance, logger),
+        _no_transactions,
         topics,
         metrics,
         clock,

@@ -468,3 +468,28 @@ def test_open_events_of_a_worker_that_ended_are_handed_out_again() -> None:
     line.on_settled(Settled(SHARD, 0, False), 0.0)
     assert handle_all(line) == [[0]]
     assert line.mark == 4
+
+
+def test_what_was_sent_comes_from_records_before_the_mark() -> None:
+    line = line_with(batch_of(range(6)))
+    chunk = next_chunk(line)
+    finish(line, chunk, handled(chunk, OUTPUT, until=2))
+    assert (line.mark, line.covers_sent) == (2, True)
+
+
+def test_a_list_with_a_failed_event_has_emitted_more_than_the_mark_covers() -> None:
+    line = line_with(batch_of(range(3)), batch_size=3)
+    finish(line, next_chunk(line), failed(0, 3, OUTPUT, reported=[1]))
+    assert (line.mark, line.covers_sent) == (1, False)
+    again = next_chunk(line, 100.0)
+    assert offsets_of(again) == [1]
+    finish(line, again)
+    assert (line.mark, line.covers_sent) == (3, True)
+
+
+def test_a_truncated_log_takes_back_what_was_sent_behind_its_end() -> None:
+    line = line_with(batch_of(range(6)))
+    chunk = next_chunk(line)
+    finish(line, chunk, handled(chunk, OUTPUT))
+    line.on_log_end(2)
+    assert (line.mark, line.covers_sent) == (line.fetch_offset, True)

@@ -1,0 +1,283 @@
+"""Tests replicas that store output exactly once, with a real SC and a real SPU on a simulated network and clock."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+
+import trio
+from grouped_spu import GroupedSpu, grouped_spu
+from spus import ADDRESS
+from structlog.testing import capture_logs
+from trigger_replicas import Handled, ReplicaWorld, until
+
+from tailrace.client.group_client import GroupClient
+from tailrace.client.group_facts import Progress
+from tailrace.client.log_client import LogClient
+from tailrace.client.log_facts import Partition
+from tailrace.client.server_connection import answered
+from tailrace.client.spu_client import BOOTSTRAP, SpuClient
+from tailrace.client.transaction_states import ABORTED
+from tailrace.client.transactions.transactional_producer import TransactionalProducer
+from tailrace.cluster.stream_state.replica_report import ShardState
+from tailrace.protocol.batches.records import Record
+from tailrace.runtime.chance import RandomChance
+from tailrace.trigger.config.trigger_config import Guarantee, OnExhausted, Retry
+from tailrace.trigger.dead_letters.dead_letter import read_letter
+from tailrace.trigger.replica.transactional_output import transactional_id
+from tailrace.trigger.work import Output, Shard
+
+EXACTLY_ONCE = Guarantee.EXACTLY_ONCE
+COMMIT_SECONDS = 1.0
+
+
+@asynccontextmanager
+async def _orders(shards: int = 1) -> AsyncIterator[tuple[GroupedSpu, ReplicaWorld]]:
+    """Yields an SPU with the topics `orders` and `out`, and a world for replicas."""
+    async with grouped_spu() as spu, trio.open_nursery() as nursery:
+        await spu.running.create("orders", shards)
+        await spu.running.create("out", 1)
+        yield spu, ReplicaWorld(nursery, spu.network, clock=spu.clock)
+        nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def _client(spu: GroupedSpu) -> AsyncIterator[SpuClient]:
+    spus = SpuClient(spu.network, [ADDRESS], BOOTSTRAP)
+    yield spus
+    spus.close()
+
+
+async def _committed_records(spu: GroupedSpu, topic: str = "out") -> list[Record]:
+    """Returns what a reader with `read_committed` gets."""
+    partition, found, offset = Partition(topic, 0), [], 0
+    async with _client(spu) as spus:
+        logs = LogClient(spus)
+        end = answered(await logs.ends([partition], only_stable=True))[partition].end
+        while offset < end:
+            fetched = answered(await logs.fetch({partition: offset}, only_stable=True))[partition]
+            assert fetched.transactions is not None
+            for each in fetched.batches:
+                offset = each.header.next_offset
+                if fetched.transactions.state_of(each.header, each.marker) != ABORTED:
+                    found += each.records
+    return found
+
+
+async def _values(spu: GroupedSpu) -> list[bytes | None]:
+    return [each.value for each in await _committed_records(spu)]
+
+
+async def _committed(spu: GroupedSpu, shards: int = 1) -> list[int]:
+    """Returns the committed offset of each shard."""
+    async with _client(spu) as spus:
+        found = await GroupClient(spus).committed_in("billing", [Partition("orders", each) for each in range(shards)])
+    offsets = []
+    for each in found.values():
+        assert isinstance(each, Progress) and each.committed is not None
+        offsets.append(each.committed)
+    return offsets
+
+
+class _Numbered(Handled):
+    """A handler that emits the number of each record and of its shard."""
+
+    async def __call__(self, shard: Shard, record: Record) -> list[Output]:
+        await super().__call__(shard, record)
+        return [Output("out", None, b"%d/%d" % (shard.number, record.offset), partition=0)]
+
+
+def _expected(count: int, shard: int = 0) -> list[bytes]:
+    return [b"%d/%d" % (shard, each) for each in range(count)]
+
+
+async def test_output_and_marks_are_committed_together_at_an_interval(autojump_clock: object) -> None:
+    async with _orders() as (spu, world):
+        await spu.produce("orders", 0, 10)
+        handled = _Numbered()
+        replica = await world.start(handled, guarantee=EXACTLY_ONCE, commit_interval=30.0)
+        await handled.count(10)
+        await trio.sleep(15)
+        assert (replica.marks, await _values(spu), await _committed(spu)) == ({0: 10}, [], [0])
+        await trio.sleep(15)
+        assert (await _values(spu), await _committed(spu)) == (_expected(10), [10])
+        commits = replica.metrics.commits
+        await trio.sleep(100)
+        assert replica.metrics.commits == commits, "nothing has changed"
+        await replica.stop()
+
+
+async def test_a_calm_stop_commits_everything(autojump_clock: object) -> None:
+    async with _orders(2) as (spu, world):
+        await spu.produce("orders", 0, 5)
+        await spu.produce("orders", 1, 5)
+        handled = _Numbered()
+        replica = await world.start(handled, guarantee=EXACTLY_ONCE, commit_interval=20.0)
+        await handled.count(10)
+        await replica.stop()
+        assert await _committed(spu, 2) == [5, 5]
+        assert sorted(await _values(spu)) == sorted(_expected(5) + _expected(5, 1))
+
+
+async def test_what_a_killed_replica_had_sent_is_aborted_and_handled_again(autojump_clock: object) -> None:
+    async with _orders() as (spu, world):
+        await spu.produce("orders", 0, 10)
+        handled = _Numbered()
+        first = await world.start(handled, guarantee=EXACTLY_ONCE, commit_interval=20.0)
+        await handled.count(10)
+        await until(lambda: first.marks == {0: 10})
+        await first.kill()
+        await spu.produce("orders", 0, 4)
+        again = _Numbered()
+        second = await world.start(again, guarantee=EXACTLY_ONCE)
+        await again.count(14)
+        await second.stop()
+        assert again.of(0) == list(range(14))
+        assert (await _values(spu), await _committed(spu)) == (_expected(14), [14])
+
+
+async def test_readers_see_each_output_once_whenever_replicas_are_killed(autojump_clock: object) -> None:
+    chance = Random(5)
+    async with _orders(2) as (spu, world):
+        for shard in range(2):
+            await spu.produce("orders", shard, 300)
+        total = 0
+        for number in range(12):
+            handled = _Numbered(0.02)
+            replica = await world.start(
+                handled,
+                f"replica{number}",
+                guarantee=EXACTLY_ONCE,
+                session_timeout=2.0,
+                heartbeat_interval=0.5,
+                commit_interval=0.2,
+            )
+            await trio.sleep(2.5 + chance.random())
+            await replica.kill()
+            total += len(handled.events)
+        handled = _Numbered()
+        replica = await world.start(handled, guarantee=EXACTLY_ONCE, session_timeout=2.0, heartbeat_interval=0.5)
+        await until(lambda: replica.marks == {0: 300, 1: 300})
+        await replica.stop()
+        assert total + len(handled.events) > 600, "some records were handled twice"
+        assert sorted(await _values(spu)) == sorted(_expected(300) + _expected(300, 1))
+
+
+async def test_a_replica_that_another_producer_has_fenced_begins_again_at_its_committed_offset(
+    autojump_clock: object,
+) -> None:
+    async with _orders() as (spu, world):
+        await spu.produce("orders", 0, 10)
+        handled = _Numbered()
+        with capture_logs() as logged:
+            replica = await world.start(handled, guarantee=EXACTLY_ONCE, commit_interval=5.0)
+            await handled.count(10)
+            await until(lambda: replica.marks == {0: 10})
+            async with _client(spu) as spus:
+                shard = Shard("orders", 0)
+                zombie = TransactionalProducer(spus, transactional_id("billing", shard), spu.clock, RandomChance(1))
+                await zombie.initialize()
+                zombie.close()
+            await handled.count(20)
+            await trio.sleep(6)
+            await replica.stop()
+        assert handled.of(0) == [*range(10), *range(10)]
+        assert (await _values(spu), await _committed(spu)) == (_expected(10), [10])
+        assert replica.metrics.lost_transactions == 1
+        (lost,) = [each for each in logged if each["event"] == "transaction_lost"]
+        assert (lost["shard"], lost["committed"]) == (0, 0)
+        assert "a newer producer" in lost["reason"]
+
+
+async def test_a_shard_whose_transactions_are_lost_again_and_again_says_so(autojump_clock: object) -> None:
+    async with _orders() as (spu, world), _client(spu) as spus:
+        handled = _Numbered()
+        replica = await world.start(handled, guarantee=EXACTLY_ONCE, commit_interval=5.0)
+        zombie = TransactionalProducer(
+            spus, transactional_id("billing", Shard("orders", 0)), spu.clock, RandomChance(1)
+        )
+        await spu.produce("orders", 0, 1)
+        for number in range(3):
+            await handled.count(number + 1)
+            await zombie.initialize()
+        zombie.close()
+        await handled.count(4)
+        (shard,) = replica.replica.report().shards
+        assert "its last 3 transactions were lost, so that events are handled again: a newer producer" in shard.error
+        await trio.sleep(6)
+        assert replica.replica.report().shards[0].error == ""
+        assert await _values(spu) == _expected(1)
+
+
+async def test_an_idle_shard_has_no_transaction_so_that_nothing_is_lost_when_it_is_fenced(
+    autojump_clock: object,
+) -> None:
+    async with _orders() as (spu, world):
+        await spu.produce("orders", 0, 3)
+        handled = _Numbered()
+        replica = await world.start(handled, guarantee=EXACTLY_ONCE)
+        await handled.count(3)
+        await trio.sleep(100)
+        await spu.produce("orders", 0, 3)
+        await handled.count(6)
+        await replica.stop()
+        assert (await _values(spu), replica.metrics.lost_transactions) == (_expected(6), 0)
+
+
+async def test_dead_letters_are_part_of_the_transaction(autojump_clock: object) -> None:
+    async with _orders() as (spu, world):
+        await spu.produce("orders", 0, 4)
+        handled = _Numbered()
+        handled.failing = {(0, 2): 99}
+        replica = await world.start(handled, guarantee=EXACTLY_ONCE, retry=Retry(attempts=2, backoff=(0.1, 0.1)))
+        await handled.count(3)
+        await replica.stop()
+        letters = await _committed_records(spu, "orders.billing.dead")
+        assert [read_letter(each).origin.offset for each in letters] == [2]
+        assert (await _values(spu), await _committed(spu)) == ([b"0/0", b"0/1", b"0/3"], [4])
+
+
+async def test_a_shard_that_stops_commits_what_came_before(autojump_clock: object) -> None:
+    async with _orders() as (spu, world):
+        await spu.produce("orders", 0, 4)
+        handled = _Numbered()
+        handled.failing = {(0, 2): 99}
+        replica = await world.start(
+            handled, guarantee=EXACTLY_ONCE, retry=Retry(attempts=1), on_exhausted=OnExhausted.STOP
+        )
+        await until(lambda: bool(replica.marks) and replica.replica.report().shards[0].state is ShardState.STOPPED)
+        await trio.sleep(2)
+        assert (await _values(spu), await _committed(spu)) == ([b"0/0", b"0/1"], [2])
+
+
+async def test_a_refused_output_stops_the_shard_and_readers_see_nothing_of_its_transaction(
+    autojump_clock: object,
+) -> None:
+    class TooLarge(_Numbered):
+        async def __call__(self, shard: Shard, record: Record) -> list[Output]:
+            outputs = await super().__call__(shard, record)
+            return [*outputs, Output("out", None, b"x" * (1 << 21), partition=0)] if record.offset == 3 else outputs
+
+    async with _orders() as (spu, world):
+        await spu.produce("orders", 0, 5)
+        replica = await world.start(TooLarge(0.1), guarantee=EXACTLY_ONCE, commit_interval=10.0)
+        await until(lambda: bool(replica.marks) and replica.replica.report().shards[0].state is ShardState.STOPPED)
+        (shard,) = replica.replica.report().shards
+        assert "max.message.bytes" in shard.error
+        await trio.sleep(20)
+        assert (await _values(spu), await _committed(spu)) == ([], [0])
+        await replica.stop()
+        assert (await _values(spu), await _committed(spu)) == ([], [0])
+
+
+async def test_output_waits_until_a_person_creates_its_topic(autojump_clock: object) -> None:
+    async with _orders() as (spu, world):
+        await spu.produce("orders", 0, 2)
+        handled = Handled(outputs_to="later")
+        replica = await world.start(handled, guarantee=EXACTLY_ONCE)
+        await handled.count(2)
+        await until(lambda: "there is no topic later" in replica.replica.report().shards[0].error)
+        await spu.running.create("later", 1)
+        await until(lambda: replica.marks == {0: 2})
+        await replica.stop()
+        assert len(await _committed_records(spu, "later")) == 2
+        assert await _committed(spu) == [2]
