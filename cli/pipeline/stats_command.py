@@ -132,4 +132,6 @@ def _share(part: int, whole: int) -> str | None:
 
 
 def _rate(rate: float | None) -> str | None:
-    return None if rate is None else f"{rate:.3g}/s"
+    if rate is None:
+        return None
+    return f"{rate:.0f}/s" if rate >= 100 else f"{rate:.3g}/s"

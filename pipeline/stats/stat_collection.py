@@ -30,6 +30,7 @@ from .stat_rows import (
     TopicStat,
     hottest_of,
     key_text,
+    mean_rate,
 )
 from .stat_sources import StatSource, source_of
 
@@ -249,11 +250,16 @@ def _partition_stats(found: _Found, *, is_archive: bool) -> list[PartitionStat]:
                 other_entries=row["others"],
                 duplicates=duplicates.get(place, 0),
                 compaction=_compaction(kept),
-                peak_per_second=max((each.records for each in rate), default=0) / width if rate else None,
+                peak_per_second=peak_rate(rate, width, mean_rate(row["records"], row["firstMs"], row["lastMs"])),
                 rate=rate,
             )
         )
     return stats
+
+
+def peak_rate(rate: Sequence[RateSlot], width: int, mean: float | None) -> float | None:
+    """Returns the highest rate: that of the busiest slot, or the mean if a burst lies in two slots."""
+    return max(max(each.records for each in rate) / width, mean or 0.0) if rate else None
 
 
 def _rate(rows: Iterable[Row], width: int) -> list[RateSlot]:

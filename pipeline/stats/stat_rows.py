@@ -76,7 +76,8 @@ class PartitionStat(Struct, frozen=True):
     duplicates: int
     compaction: Compaction
     peak_per_second: float | None = None
-    """The rate of records in the busiest slot of `rate`; None where the rate over time was not computed."""
+    """The highest rate of records: that of the busiest slot of `rate`, or the mean rate if that is higher; None where
+    the rate over time was not computed."""
     rate: list[RateSlot] = []
 
     @property
@@ -87,9 +88,15 @@ class PartitionStat(Struct, frozen=True):
     @property
     def per_second(self) -> float | None:
         """The mean rate of records from the first to the last."""
-        if self.first_ms is None or self.last_ms is None or self.last_ms <= self.first_ms:
-            return None
-        return self.records / ((self.last_ms - self.first_ms) / 1000)
+        return mean_rate(self.records, self.first_ms, self.last_ms)
+
+
+def mean_rate(records: int, first_ms: int | None, last_ms: int | None) -> float | None:
+    """Returns how many records a second has on average, or None if all have the same time. A shorter time counts as a
+    second, because a burst of a millisecond says nothing about a second."""
+    if first_ms is None or last_ms is None or last_ms <= first_ms:
+        return None
+    return records / max(1.0, (last_ms - first_ms) / 1000)
 
 
 class KeyStat(Struct, frozen=True):

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from stat_examples import result, topic
 
 from tailrace.cli.main import main
@@ -25,6 +26,14 @@ def test_the_tables_show_skew_sizes_and_duplicates(monkeypatch: pytest.MonkeyPat
     assert "Compression: zstd 100.0 %\n" in shown
     assert "\norders/0          7      0         3      2      3     8\n" in shown
     assert shown.endswith("ok: 80 records of /data/spu-1 are counted, 4 duplicates among them\n")
+
+
+def test_rates_have_no_exponent(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    plain = topic("orders")
+    fast = replace(plain, partitions=[replace(each, peak_per_second=51_234.5) for each in plain.partitions])
+    monkeypatch.setattr(stats_command, "run_stats", lambda arguments, report: result(fast))
+    assert main(["pipeline", "stats", "--segments", "/data/spu-1"]) == 0
+    assert " 51234/s " in capsys.readouterr().out
 
 
 def test_json_has_all_of_it(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:

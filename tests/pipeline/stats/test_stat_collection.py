@@ -2,7 +2,8 @@
 
 from stat_examples import result, topic
 
-from tailrace.pipeline.stats.stat_collection import result_of
+from tailrace.pipeline.stats.stat_collection import peak_rate, result_of
+from tailrace.pipeline.stats.stat_rows import RateSlot
 
 
 def test_the_facts_are_those_that_one_looks_at_first() -> None:
@@ -26,3 +27,11 @@ def test_the_facts_are_those_that_one_looks_at_first() -> None:
 def test_an_empty_source_and_an_archive_have_facts_too() -> None:
     assert result_of("nothing", []).verdict == "0 records of nothing are counted, no duplicate among them"
     assert result(topic(stored=None)).facts["stored bytes"] is None
+
+
+def test_the_peak_is_the_busiest_slot_and_never_less_than_the_mean() -> None:
+    slots = [RateSlot(0, 300, 0), RateSlot(10_000, 900, 0)]
+    assert peak_rate(slots, 10, 60.0) == 90.0
+    assert peak_rate(slots, 10, 120.0) == 120.0
+    assert peak_rate(slots, 10, None) == 90.0
+    assert peak_rate([], 10, 60.0) is None

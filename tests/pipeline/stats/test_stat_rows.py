@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from stat_examples import result, topic
 
-from tailrace.pipeline.stats.stat_rows import Compaction, StatsResult, key_text
+from tailrace.pipeline.stats.stat_rows import Compaction, StatsResult, key_text, mean_rate
 
 
 def test_a_topic_is_the_sum_of_its_partitions() -> None:
@@ -18,6 +18,12 @@ def test_a_topic_is_the_sum_of_its_partitions() -> None:
     assert found.hottest is not None
     assert found.hottest.key == "alice"
     assert found.partitions[1].per_second == 3.0
+
+
+def test_a_burst_counts_as_a_second_and_one_moment_has_no_rate() -> None:
+    assert mean_rate(1338, 10_000, 10_260) == 1338
+    assert mean_rate(100, 0, 4_000) == 25
+    assert (mean_rate(5, 7, 7), mean_rate(5, None, None)) == (None, None)
 
 
 def test_an_archive_is_weighed_by_keys_and_values() -> None:
