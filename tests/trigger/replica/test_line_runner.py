@@ -151,9 +151,17 @@ async def test_a_line_whose_output_is_lost_ends_and_sends_nothing_more(autojump_
     assert len(handled.events) < 10
 
 
+class _SlowSender(_Sender):
+    """Takes a while for the acknowledgement of what is stored already."""
+
+    async def send(self, sending: Sending) -> None:
+        await super().send(sending)
+        await trio.sleep(0.05)
+
+
 async def test_the_turn_is_free_only_when_the_line_knows_what_is_sent(autojump_clock: object) -> None:
     """A commit between a sending and the move of the mark would commit the output without its records."""
-    runner = _runner(InProcessWorkers(Handled(0.1, outputs_to="out")), sender := _Sender())
+    runner = _runner(InProcessWorkers(Handled(0.1, outputs_to="out")), sender := _SlowSender())
     seen: list[tuple[int, int]] = []
 
     async def commit() -> None:

@@ -8,7 +8,7 @@ import trio
 from grouped_spu import GroupedSpu, grouped_spu
 from spus import ADDRESS
 from structlog.testing import capture_logs
-from trigger_replicas import Handled, ReplicaWorld, until
+from trigger_replicas import Handled, InProcessWorkers, ReplicaWorld, until
 
 from tailrace.client.group_client import GroupClient
 from tailrace.client.group_facts import Progress
@@ -24,7 +24,7 @@ from tailrace.runtime.chance import RandomChance
 from tailrace.trigger.config.trigger_config import Guarantee, OnExhausted, Retry
 from tailrace.trigger.dead_letters.dead_letter import read_letter
 from tailrace.trigger.replica.transactional_output import transactional_id
-from tailrace.trigger.work import Output, Shard
+from tailrace.trigger.work import Chunk, Failure, FailureKind, Outcome, Output, Shard
 
 EXACTLY_ONCE = Guarantee.EXACTLY_ONCE
 COMMIT_SECONDS = 1.0
@@ -84,6 +84,29 @@ class _Numbered(Handled):
     async def __call__(self, shard: Shard, record: Record) -> list[Output]:
         await super().__call__(shard, record)
         return [Output("out", None, b"%d/%d" % (shard.number, record.offset), partition=0)]
+
+
+class _ListWorkers(InProcessWorkers):
+    """Workers whose handler gets lists, and reports one of their events as failed until it is repaired."""
+
+    def __init__(self, bad: int) -> None:
+        super().__init__(Handled())
+        self.attempts = 0
+        self.is_repaired = False
+        self._bad = bad
+
+    async def handle(self, chunk: Chunk) -> Outcome:
+        await trio.lowlevel.checkpoint()
+        offsets = chunk.offsets or range(chunk.first, chunk.end)
+        is_bad = self._bad in offsets and not self.is_repaired
+        good = [each for each in offsets if each != self._bad or not is_bad]
+        outputs = tuple(Output("out", None, b"0/%d" % each, partition=0) for each in good)
+        if not is_bad:
+            return Outcome(chunk.end, len(good), outputs)
+        self.attempts += 1
+        reported = () if not good else (self._bad,)
+        failure = Failure(FailureKind.RAISED, offsets[0], chunk.end, "ReportedFailure", failed_offsets=reported)
+        return Outcome(offsets[0], len(good), outputs, failure)
 
 
 def _expected(count: int, shard: int = 0) -> list[bytes]:
@@ -281,3 +304,39 @@ async def test_output_waits_until_a_person_creates_its_topic(autojump_clock: obj
         await replica.stop()
         assert len(await _committed_records(spu, "later")) == 2
         assert await _committed(spu) == [2]
+
+
+async def test_a_list_with_a_failed_event_is_committed_when_the_event_is_handled(autojump_clock: object) -> None:
+    """The list has emitted already. If its first events were committed alone, a crash would repeat the others."""
+    async with _orders() as (spu, world):
+        await spu.produce("orders", 0, 10)
+        workers = _ListWorkers(bad=3)
+        retry = Retry(attempts=1000, backoff=(1.0, 1.0))
+        first = await world.start_with(workers, guarantee=EXACTLY_ONCE, batch_size=10, retry=retry)
+        await until(lambda: workers.attempts > 8)
+        assert (first.marks, await _committed(spu)) == ({0: 3}, [0])
+        await first.kill()
+        workers = _ListWorkers(bad=3)
+        second = await world.start_with(workers, guarantee=EXACTLY_ONCE, batch_size=10, retry=retry)
+        await until(lambda: workers.attempts > 3)
+        workers.is_repaired = True
+        await until(lambda: second.marks == {0: 10})
+        await second.stop()
+        assert sorted(await _values(spu)) == _expected(10)
+        assert await _committed(spu) == [10]
+
+
+async def test_a_list_that_stops_at_a_failed_event_leaves_no_open_transaction(autojump_clock: object) -> None:
+    async with _orders() as (spu, world):
+        await spu.produce("orders", 0, 10)
+        replica = await world.start_with(
+            _ListWorkers(bad=3),
+            guarantee=EXACTLY_ONCE,
+            batch_size=10,
+            retry=Retry(attempts=1),
+            on_exhausted=OnExhausted.STOP,
+        )
+        await until(lambda: bool(replica.marks) and replica.replica.report().shards[0].state is ShardState.STOPPED)
+        await trio.sleep(2)
+        await spu.produce("out", 0, 1)
+        assert (await _values(spu), await _committed(spu)) == ([b"v"], [0]), "readers do not wait for a transaction"

@@ -1,6 +1,6 @@
 """Tests the claims of a shard, and what becomes of refused output, with a whole SPU in memory."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -31,14 +31,24 @@ from tailrace.trigger.work import Output, Shard
 SHARD = Shard("orders", 0)
 
 
+class _Producer(TransactionalProducer):
+    before: Callable[[], Awaitable[None]] | None = None
+
+    async def initialize(self) -> None:
+        if self.before is not None:
+            await self.before()
+        await super().initialize()
+
+
 class _World(Struct):
     spu: GroupedSpu
     spus: SpuClient
 
-    def owner(self, name: str) -> TransactionalOutput:
-        """Returns the output of a replica that wants the shard."""
+    def owner(self, name: str, before: Callable[[], Awaitable[None]] | None = None) -> TransactionalOutput:
+        """Returns the output of a replica that wants the shard. Something may happen before it fences the owner."""
         chance, logger = RandomChance(1), structlog.get_logger()
-        producer = TransactionalProducer(self.spus, transactional_id("billing", SHARD), self.spu.clock, chance)
+        producer = _Producer(self.spus, transactional_id("billing", SHARD), self.spu.clock, chance)
+        producer.before = before
         offsets = GroupOffsets(self.spus.another(), "billing", name)
         topics = SideTopics(self.spus.another(), "orders", logger)
         return TransactionalOutput(SHARD, producer, offsets, topics, config(), ReplicaMetrics(), chance, logger)
@@ -79,6 +89,15 @@ async def test_a_claim_aborts_what_the_earlier_owner_had_sent_and_fences_it(auto
         with pytest.raises(ProducerFencedError):
             await before.commit(Mark(5, 1))
         assert not before.can_commit
+
+
+async def test_a_claim_knows_what_the_earlier_owner_has_committed_until_it_was_fenced(autojump_clock: object) -> None:
+    async with _world() as world:
+        before = world.owner("a")
+        await before.claim(1, SeekTo.EARLIEST)
+        await before.send(_sending(b"kept"))
+        after = world.owner("b", lambda: before.commit(Mark(5, 1)))
+        assert (await after.claim(2, SeekTo.EARLIEST)).offset == 5
 
 
 async def test_an_owner_that_was_replaced_learns_it_and_does_not_fence_its_successor(autojump_clock: object) -> None:
