@@ -1,9 +1,9 @@
 """Archives with real files, for tests of what reads them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from log_piece_samples import TOPIC_ID, piece_of_records
+from log_piece_samples import NOON_MS, TOPIC_ID, piece_of_records
 
 from tailrace.pipeline.archive.chunks.chunk_writing import ChunkTarget, write_chunks
 from tailrace.pipeline.archive.manifest.archive_manifest import Archive, ArchivedPartition, Chunk
@@ -14,6 +14,7 @@ from tailrace.runtime.chance import RandomChance
 
 ARCHIVE_ID = "b6a1d1b4-5a5d-4ac8-9a56-6a4f0c3b2e11"
 NOW_MS = 1_800_000_000_000
+NO_TIMES: Mapping[int, int] = {}
 
 
 class SampleArchive:
@@ -26,9 +27,11 @@ class SampleArchive:
         self._chance = RandomChance()
         self._commit(partitions_added=[ArchivedPartition("orders", TOPIC_ID, 0, 0)])
 
-    def add(self, offsets: Sequence[int], schema: ValueSchema | None = None) -> Chunk:
-        """Archives records with these offsets."""
-        chunk = self._written(offsets, schema)
+    def add(
+        self, offsets: Sequence[int], schema: ValueSchema | None = None, *, times: Mapping[int, int] = NO_TIMES
+    ) -> Chunk:
+        """Archives records with these offsets. `times` are timestamps by offset."""
+        chunk = self._written(offsets, schema, times)
         self._commit(chunks_added=[chunk])
         return chunk
 
@@ -49,9 +52,11 @@ class SampleArchive:
             ).to_pylist()
         return sorted(found, key=lambda row: int(str(row["offset"])))
 
-    def _written(self, offsets: Sequence[int], schema: ValueSchema | None) -> Chunk:
+    def _written(
+        self, offsets: Sequence[int], schema: ValueSchema | None, times: Mapping[int, int] = NO_TIMES
+    ) -> Chunk:
         def read(handle: Callable[[LogPiece], None]) -> None:
-            handle(piece_of_records(list(offsets)))
+            handle(piece_of_records(list(offsets), time_of=lambda offset: times.get(offset, NOON_MS + offset)))
 
         target = ChunkTarget(self.directory, "orders", TOPIC_ID, 0, value_schema=schema)
         (chunk,) = write_chunks(target=target, wave="", chance=self._chance, read=read).chunks

@@ -104,7 +104,7 @@ def _archives_and_proves(spark: SparkSession, kafka: KafkaSide, directory: Path,
 def test_an_archive_has_every_record_of_tailrace_once(
     spark_session: SparkSession, kafka_side: KafkaSide, tmp_path: Path, capsys: Capture
 ) -> None:
-    _archives_and_proves(spark_session, kafka_side, tmp_path / "archive", capsys)
+    _archives_and_proves(spark_session, kafka_side, tmp_path / "an archive [1] of {all}", capsys)
 
 
 def test_an_archive_has_every_record_of_apache_kafka_once(

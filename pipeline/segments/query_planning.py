@@ -37,7 +37,8 @@ class QueryPlan:
         self._names = {key: f"{found[0].topic}/{found[0].partition}" for key, found in copies.items()}
 
     def tasks(self) -> list[tuple[SegmentRange, ...]]:
-        """Returns the ranges of each task of a batch query. Raises SegmentError."""
+        """Returns the ranges of each task of a batch query. Raises SegmentError and OptionError."""
+        self._check_offsets()
         found = [plan.ranges() for plan in self._plans.values()]
         if self._options.latest_by_key:  # the last record of a key may be in any segment of its partition
             return [tuple(ranges) for ranges in found if ranges]
@@ -58,8 +59,17 @@ class QueryPlan:
         return {key: plan.offset_at(timestamp_ms) for key, plan in self._plans.items()}
 
     def first_positions(self) -> Positions:
-        """Returns where a new stream begins."""
+        """Returns where a new stream begins. Raises OptionError."""
+        self._check_offsets()
         return {key: plan.first_offset() for key, plan in self._plans.items()}
+
+    def _check_offsets(self) -> None:
+        """Raises OptionError if the offsets in the options are those of other topics."""
+        options, known = self._options, set(self.topics.values())
+        for name, offsets in (("startingOffsets", options.starting_offsets), ("endingOffsets", options.ending_offsets)):
+            for topic in offsets if isinstance(offsets, Mapping) else ():
+                if topic not in known:
+                    raise OptionError(f"{name} names the topic {topic}, and the query reads {', '.join(sorted(known))}")
 
     def tasks_between(self, start: Mapping[Key, int], end: Mapping[Key, int]) -> list[tuple[SegmentRange, ...]]:
         """Returns the ranges of each task of a stream's batch. Raises SegmentError."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tailrace.pipeline.archive.manifest.archive_layout import NO_DATE
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.pipeline.segments.arrow_rows import record_schema
 
@@ -15,6 +16,8 @@ _ARCHIVE, _SEQ = "tailrace.archive", "tailrace.commit"
 _NAME_MAPPING = "schema.name-mapping.default"
 _NO_RETRIES = {"commit.retry.num-retries": "0"}
 """Another commit may have added the same records: then ours is planned again, and not only sent again."""
+_NO_TIMES = {"write.metadata.metrics.column.timestamp": "none"}
+"""The property with which pyiceberg reads no statistics of times. It cannot read those outside the calendar."""
 _FILE = "file://"
 
 
@@ -56,9 +59,8 @@ class IcebergArchiveTable:
     def commit(self, archive: str, seq: int, plan: TablePlan, schema: pa.Schema) -> bool:
         """Carries out the plan in one transaction. Returns False if the table has changed. Raises JobError."""
         from pyiceberg.exceptions import CommitFailedException, ValidationException
-        from pyiceberg.io.pyarrow import parquet_files_to_data_files
+        from pyiceberg.io.pyarrow import parquet_file_to_data_file
 
-        added = [f"{_FILE}{self.files_directory}/{each.name}" for each in plan.add]
         files = self._files()
         try:
             with self._table.transaction() as transaction:
@@ -67,8 +69,11 @@ class IcebergArchiveTable:
                 mapping = transaction.table_metadata.schema().name_mapping.model_dump_json()
                 transaction.set_properties({_NAME_MAPPING: mapping, _ARCHIVE: archive, **_NO_RETRIES})
                 with transaction.update_snapshot(snapshot_properties={_SEQ: str(seq)}).overwrite() as snapshot:
-                    for file in parquet_files_to_data_files(self._table.io, transaction.table_metadata, iter(added)):
-                        snapshot.append_data_file(file)
+                    for each in plan.add:
+                        path, metadata = f"{_FILE}{self.files_directory}/{each.name}", transaction.table_metadata
+                        if each.date == NO_DATE:
+                            metadata = metadata.model_copy(update={"properties": {**metadata.properties, **_NO_TIMES}})
+                        snapshot.append_data_file(parquet_file_to_data_file(self._table.io, metadata, path))
                     for name in plan.remove:
                         snapshot.delete_data_file(files[name])
         except (CommitFailedException, ValidationException):

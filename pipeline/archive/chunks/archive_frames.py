@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 DATE = "date"
 """The column of the UTC date of a record's timestamp, by which Spark can skip files."""
+_EXACT = {"__globPaths__": "false"}
+"""The option of Spark that takes paths as they are, also with the characters of patterns, such as `[`."""
 
 
 def read_archive(
@@ -45,7 +47,7 @@ def read_archive(
         ]
         if paths:
             wanted = f"{schema}{_value_columns(spark, paths[-1])}"
-            reader = spark.read.schema(wanted).option("basePath", f"{directory}/{DATA}/{topic}")
+            reader = spark.read.options(**_EXACT).schema(wanted).option("basePath", f"{directory}/{DATA}/{topic}")
             frame = frame.unionByName(reader.parquet(*paths), allowMissingColumns=True)
     return frame
 
@@ -58,7 +60,7 @@ def _value_columns(spark: "SparkSession", path: str) -> str:
         return ""  # reading it tells what is wrong
     if not set(VALUE_COLUMNS) & set(names):
         return ""
-    fields = spark.read.parquet(path).schema.fields
+    fields = spark.read.options(**_EXACT).parquet(path).schema.fields
     return "".join(f", {each.name} {_ddl(each.dataType)}" for each in fields if each.name in VALUE_COLUMNS)
 
 

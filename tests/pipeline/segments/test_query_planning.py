@@ -73,3 +73,12 @@ async def test_a_directory_that_cannot_be_read_is_one_sentence(tmp_path: Path) -
     await _plan(tmp_path)
     with pytest.raises(OptionError, match="/topics cannot be read: Permission denied"):
         QueryPlan(read_options({"path": str(tmp_path)}), LockedFiles(read_only=True))
+
+
+async def test_offsets_of_other_topics_are_refused(tmp_path: Path) -> None:
+    for name in ("startingOffsets", "endingOffsets"):
+        plan = await _plan(tmp_path, **{name: '{"evnets":{"0":5}}'})
+        with pytest.raises(OptionError, match=f"{name} names the topic evnets, and the query reads events"):
+            plan.tasks()
+    with pytest.raises(OptionError, match="startingOffsets names the topic evnets"):
+        (await _plan(tmp_path, startingOffsets='{"evnets":{"0":5}}')).first_positions()

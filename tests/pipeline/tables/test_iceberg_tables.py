@@ -82,6 +82,16 @@ def test_of_two_runs_the_one_that_is_late_plans_again(
     assert _rows(catalog) == archive.rows()
 
 
+def test_times_outside_the_calendar_are_rows_as_well(
+    archive: SampleArchive, options: dict[str, str], catalog: Catalog
+) -> None:
+    archive.add([0, 1, 2], times={1: 10**15, 2: 2**62})
+    update_table(archive.folder, _table(options))
+    assert _rows(catalog) == archive.rows()
+    late = catalog.load_table(NAME).scan("timestamp > '9999-01-01T00:00:00+00:00'", selected_fields=("offset",))
+    assert late.to_arrow().column("offset").to_pylist() == [1, 2]
+
+
 def test_columns_of_values_are_added_to_the_table(
     archive: SampleArchive, options: dict[str, str], catalog: Catalog
 ) -> None:
