@@ -4,8 +4,9 @@ Only committed records are read: those below the last stable offset, without tho
 fails, its successor is asked, from the offset after the last piece on. So nothing is read twice or left out.
 """
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
+from itertools import chain
 from uuid import UUID
 
 import trio
@@ -17,10 +18,10 @@ from tailrace.client.server_connection import RefusedError, UnreachableError, er
 from tailrace.client.spu_client import BOOTSTRAP, PASSING, SILENCE_SECONDS_MAX, SpuClient
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.pipeline.segments.arrow_rows import Source
-from tailrace.pipeline.segments.log_pieces import LogBatch, LogPiece, deleted_piece, piece_of, split_by_cost
+from tailrace.pipeline.segments.log_pieces import LogBatch, LogPiece, deleted_piece, piece_of, split_by_size
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from tailrace.protocol.messages.fetch import AbortedTransaction, FetchPartition, FetchRequest, FetchTopic, PartitionData
 from tailrace.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tailrace.runtime.backoff import spread_pause_seconds
 from tailrace.runtime.chance import Chance, RandomChance
@@ -183,8 +184,8 @@ class _Reading:
         self._leader: int | None = None
         self.position = wanted.start
 
-    async def next_pieces(self) -> list[LogPiece]:
-        """Returns what one response of a leader has. Raises JobError."""
+    async def next_pieces(self) -> Iterable[LogPiece]:
+        """Returns what one response of a leader has. It is decoded piece by piece. Raises JobError, also then."""
         failures = 0
         patient_until = trio.current_time() + PATIENCE_SECONDS
         while True:
@@ -202,8 +203,8 @@ class _Reading:
             failures += 1
             await trio.sleep(spread_pause_seconds(failures, self._chance))
 
-    async def _fetched(self) -> list[LogPiece]:
-        """Fetches once. Returns no pieces if the leader has none."""
+    async def _fetched(self) -> Iterable[LogPiece]:
+        """Fetches once. Returns an empty list if the leader has nothing."""
         found = await self._ask()
         if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             return await self._deleted()
@@ -212,10 +213,17 @@ class _Reading:
             raise refused
         records = found.records or b""
         assert isinstance(records, bytes | memoryview), "decoded records are in memory"
+        # The copy outlives the buffer of the connection.
+        pieces = self._pieces(bytes(records), found.aborted_transactions or ())
+        first = next(pieces, None)
+        return [] if first is None else chain([first], pieces)
+
+    def _pieces(self, records: bytes, aborted: Sequence[AbortedTransaction]) -> Iterator[LogPiece]:
+        """Yields pieces one after the other, because decompressed records may be large."""
         try:
-            # The copy outlives the buffer of the connection.
-            groups = split_by_cost(read_fetched(bytes(records), found.aborted_transactions or ()))
-            return [piece for group in groups if (piece := self._piece(group)) is not None]
+            for group in split_by_size(read_fetched(records, aborted)):
+                if (piece := self._piece(group)) is not None:
+                    yield piece
         except KafkaError as error:
             raise JobError(
                 f"{self._wanted} cannot be read at offset {self.position}: {error}; `tailrace log verify` shows what "

@@ -3,26 +3,20 @@
 Readers of segments and of brokers make the same pieces. A piece covers every offset from its start to its end.
 """
 
-from collections.abc import Iterable, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from msgspec import Struct
 
-from tailrace.protocol.batches.record_batch import COMPRESSION_MASK
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 from .arrow_rows import ArrowBatch, RecordRows, RowFilter, Source, StoredBatch
-from .batch_decoding import decode_batches
+from .batch_decoding import DecodedSize, decode_batches
 from .log_gaps import ABORTED, COMPACTION, DELETED, Gap, Why
 from .record_columns import Column
 from .segment_columns import ENTRY_TYPES, EVENT, RECORD_COLUMNS
 from .segment_reading import ReadBatch
 
-DECODED_BYTES_MAX = 8 * 2**20
-"""About how many decompressed bytes are decoded together."""
-DECODED_RECORDS_MAX = 32 * 1024
-_COMPRESSED_RATIO = 8
 _EVENT = ENTRY_TYPES.index(EVENT)
 _WHY_OF_TYPE: dict[int, Why] = {
     ENTRY_TYPES.index("hole"): "hole",
@@ -86,12 +80,6 @@ def piece_of(source: Source, batches: Sequence[LogBatch], start: int, end: int) 
     )
 
 
-def decoding_cost(batch: ReadBatch) -> tuple[int, int]:
-    """Returns the number of records, and about how many bytes they have when they are decompressed."""
-    header = batch.header
-    return header.record_count, header.size * (_COMPRESSED_RATIO if header.attributes & COMPRESSION_MASK else 1)
-
-
 def merged_gaps(gaps: Iterable[Gap]) -> list[Gap]:
     """Joins neighbouring gaps with the same reason. The gaps are in order."""
     found: list[Gap] = []
@@ -137,15 +125,14 @@ def _gaps(missing: Iterable[tuple[int, int]], labels: Sequence[Gap]) -> list[Gap
     return merged_gaps(found)
 
 
-def split_by_cost(batches: Iterable[LogBatch]) -> list[list[LogBatch]]:
-    """Splits batches into groups that are decoded together."""
-    records = size = 0
-
-    def group_of(batch: LogBatch) -> tuple[int, int]:
-        nonlocal records, size
-        more_records, more_bytes = decoding_cost(batch.stored)
-        records += more_records
-        size += more_bytes
-        return records // DECODED_RECORDS_MAX, size // DECODED_BYTES_MAX
-
-    return [list(group) for _, group in groupby(batches, key=group_of)]
+def split_by_size(batches: Iterable[LogBatch]) -> Iterator[list[LogBatch]]:
+    """Yields groups of batches that are decoded together. Raises KafkaError (CORRUPT_MESSAGE)."""
+    group: list[LogBatch] = []
+    size = DecodedSize()
+    for batch in batches:
+        if not batch.is_aborted and not size.add(batch.stored) and group:
+            yield group
+            group = []
+        group.append(batch)
+    if group:
+        yield group

@@ -8,8 +8,8 @@ from tailrace.protocol.error_codes import KafkaError
 
 from .arrow_rows import Source
 from .log_gaps import COMPACTION, Gap
-from .log_pieces import DECODED_BYTES_MAX, DECODED_RECORDS_MAX, LogBatch, LogPiece, decoding_cost, piece_of
-from .segment_reading import SegmentRange, SegmentReading
+from .log_pieces import LogBatch, LogPiece, piece_of, split_by_size
+from .segment_reading import ReadBatch, SegmentRange, SegmentReading
 
 
 def pieces_of(ranges: Sequence[SegmentRange]) -> Iterator[LogPiece]:
@@ -52,16 +52,16 @@ def _piece(reading: SegmentReading, source: Source, group: Sequence[LogBatch], s
 
 
 def _groups(reading: SegmentReading) -> Iterator[list[LogBatch]]:
-    """Yields neighbouring batches, as many as are decoded together."""
-    group: list[LogBatch] = []
-    records = size = 0
-    for batch in reading.batches():
-        group.append(LogBatch(batch, batch.is_aborted))
-        more_records, more_bytes = decoding_cost(batch)
-        records += more_records
-        size += more_bytes
-        if records >= DECODED_RECORDS_MAX or size >= DECODED_BYTES_MAX:
-            yield group
-            group, records, size = [], 0, 0
-    if group:
-        yield group
+    """Yields neighbouring batches, as many as are decoded together. Raises SegmentError."""
+    last: ReadBatch | None = None
+
+    def batches() -> Iterator[LogBatch]:
+        nonlocal last
+        for last in reading.batches():
+            yield LogBatch(last, last.is_aborted)
+
+    try:
+        yield from split_by_size(batches())
+    except KafkaError as error:
+        assert last is not None, "it cannot be opened"
+        raise reading.undecodable(last, error) from None

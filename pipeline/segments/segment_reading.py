@@ -99,6 +99,8 @@ class ReadBatch(Struct):
     """Whether it belongs to an aborted transaction of the range."""
     control: bytes = b""
     """The whole batch, if it is a control batch."""
+    body: bytes | None = None
+    """The decompressed records; None for a batch without compression, and until the batch is opened."""
 
     @property
     def content(self) -> memoryview | None:

@@ -1,24 +1,20 @@
 """What a task does on an executor: reads its ranges, and yields Arrow record batches."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from msgspec import Struct
 
-from tailrace.protocol.batches.record_batch import COMPRESSION_MASK
 from tailrace.protocol.error_codes import KafkaError
 
 from .arrow_rows import ArrowBatch, RecordRows, RowFilter, Source, StoredBatch, batch_rows
-from .batch_decoding import decode_batches
+from .batch_decoding import DECODED_RECORDS_MAX, DecodedSize, decode_batches
 from .record_columns import Column
 from .segment_columns import ENTRY_TYPES
 from .segment_reading import ReadBatch, SegmentError, SegmentGoneError, SegmentRange, SegmentReading
 
-ROWS_MAX = 32 * 1024
-"""About how many records are decoded together, and the largest number of rows in an Arrow batch."""
-_BODY_BYTES_MAX = 8 * 2**20
-"""About how many decompressed bytes are decoded together."""
-_COMPRESSED_RATIO = 8
+ROWS_MAX = DECODED_RECORDS_MAX
+"""The largest number of rows in an Arrow batch."""
 LATEST_KEYS_MAX = 4_000_000
 """How many keys a task remembers for `latestByKey`: with short keys about 600 MB."""
 
@@ -72,7 +68,7 @@ def _latest_offsets(ranges: Sequence[SegmentRange], settings: RowSettings) -> Co
 
 def _batch_rows(wanted: SegmentRange, settings: RowSettings) -> Iterator[ArrowBatch]:
     source = _source(wanted)
-    for _, group in _groups(wanted, settings, lambda batch: (1, 0)):
+    for _, group in _groups(wanted, settings, decodes=False):
         stored = [_stored(batch) for batch in group]
         yield batch_rows(source, stored, settings.columns)
 
@@ -80,7 +76,7 @@ def _batch_rows(wanted: SegmentRange, settings: RowSettings) -> Iterator[ArrowBa
 def _record_rows(wanted: SegmentRange, settings: RowSettings) -> Iterator[RecordRows]:
     source = _source(wanted)
     row_filter = RowFilter(wanted.start, wanted.end, settings.as_of_ms)
-    for reading, group in _groups(wanted, settings, _decoding_cost):
+    for reading, group in _groups(wanted, settings, decodes=True):
         yield _decoded(reading, group, source, row_filter)
 
 
@@ -97,27 +93,28 @@ def _decoded(reading: SegmentReading, group: Sequence[ReadBatch], source: Source
 
 
 def _groups(
-    wanted: SegmentRange, settings: RowSettings, weigh: Callable[[ReadBatch], tuple[int, int]]
+    wanted: SegmentRange, settings: RowSettings, *, decodes: bool
 ) -> Iterator[tuple[SegmentReading, list[ReadBatch]]]:
-    """Yields neighbouring batches of the wanted types, as many as are decoded together."""
+    """Yields neighbouring batches of the wanted types, as many as become rows together.
+
+    `decodes`: whether their records are decoded. Otherwise each batch is one row.
+    """
     reading = SegmentReading(wanted, header_only=settings.header_only, checks_crc=settings.checks_crc)
     types = [ENTRY_TYPES.index(name) for name in settings.entry_types]
     group: list[ReadBatch] = []
-    rows = size = 0
+    size = DecodedSize()
     try:
         for batch in reading.batches():
             if batch.is_aborted or batch.entry_type not in types:
                 continue
             if group and batch.chunk is not group[0].chunk:  # batches of one chunk need no copy
                 yield reading, group
-                group, rows, size = [], 0, 0
-            group.append(batch)
-            more_rows, more_bytes = weigh(batch)
-            rows += more_rows
-            size += more_bytes
-            if rows >= ROWS_MAX or size >= _BODY_BYTES_MAX:
+                group, size = [], DecodedSize()
+            is_full = not _fits(reading, size, batch) if decodes else len(group) >= ROWS_MAX
+            if group and is_full:
                 yield reading, group
-                group, rows, size = [], 0, 0
+                group = []
+            group.append(batch)
     except SegmentGoneError:
         if settings.fails_on_data_loss:
             raise
@@ -125,10 +122,11 @@ def _groups(
         yield reading, group
 
 
-def _decoding_cost(batch: ReadBatch) -> tuple[int, int]:
-    """Returns the number of records, and about how many bytes they have when they are decompressed."""
-    header = batch.header
-    return header.record_count, header.size * (_COMPRESSED_RATIO if header.attributes & COMPRESSION_MASK else 1)
+def _fits(reading: SegmentReading, size: DecodedSize, batch: ReadBatch) -> bool:
+    try:
+        return size.add(batch)
+    except KafkaError as error:
+        raise reading.undecodable(batch, error) from None
 
 
 def _source(wanted: SegmentRange) -> Source:

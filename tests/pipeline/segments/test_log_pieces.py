@@ -3,7 +3,7 @@ import pytest
 from tailrace.pipeline.brokers.aborted_batches import read_fetched
 from tailrace.pipeline.segments.arrow_rows import Source
 from tailrace.pipeline.segments.log_gaps import Gap
-from tailrace.pipeline.segments.log_pieces import LogPiece, deleted_piece, merged_gaps, piece_of, split_by_cost
+from tailrace.pipeline.segments.log_pieces import LogPiece, deleted_piece, merged_gaps, piece_of, split_by_size
 from tailrace.protocol.batches.compression import Compression
 from tailrace.protocol.batches.control_batches import bridge, hole
 from tailrace.protocol.batches.records import Record, build_batch
@@ -78,4 +78,4 @@ def test_offsets_out_of_order_are_corrupt() -> None:
 
 def test_large_batches_are_decoded_one_by_one() -> None:
     batches = list(read_fetched(b"".join([*(records(each) for each in range(5)), records(*range(5, 40_000))]), ()))
-    assert [len(group) for group in split_by_cost(batches)] == [5, 1]
+    assert [len(group) for group in split_by_size(batches)] == [5, 1]

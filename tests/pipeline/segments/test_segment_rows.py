@@ -1,14 +1,19 @@
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from segment_logs import START_MS, Spu, append, fill
+from msgspec.structs import replace
+from segment_logs import CONFIG, START_MS, Spu, append, fill
 
 from tailrace.pipeline.segments import segment_rows
+from tailrace.pipeline.segments.batch_decoding import decode_batches
 from tailrace.pipeline.segments.query_planning import QueryPlan
-from tailrace.pipeline.segments.segment_options import read_options
+from tailrace.pipeline.segments.record_columns import RecordColumns
+from tailrace.pipeline.segments.segment_options import SegmentOptions, read_options
+from tailrace.pipeline.segments.segment_pieces import pieces_of
 from tailrace.pipeline.segments.segment_readers import settings_of
-from tailrace.pipeline.segments.segment_reading import SegmentError
+from tailrace.pipeline.segments.segment_reading import ReadBatch, SegmentError
 from tailrace.pipeline.segments.segment_rows import rows_of
 from tailrace.protocol.batches.compression import Compression
 from tailrace.protocol.batches.control_batches import bridge
@@ -25,8 +30,12 @@ async def _log(tmp_path: Path, count: int = 200, **attributes: Any) -> Log:
     return log
 
 
+def _options(tmp_path: Path, **given: str) -> SegmentOptions:
+    return read_options({"path": str(tmp_path), "includeUnsealed": "true", **given})
+
+
 def _rows(tmp_path: Path, **given: str) -> list[dict[str, Any]]:
-    options = read_options({"path": str(tmp_path), "includeUnsealed": "true", **given})
+    options = _options(tmp_path, **given)
     settings = settings_of(options)
     return [row for task in QueryPlan(options).tasks() for part in rows_of(task, settings) for row in part.to_pylist()]
 
@@ -120,3 +129,28 @@ def _put(log: Log, offset: int, batch: bytes) -> None:
     content = bytearray(path.read_bytes())
     content[part.position : part.position + len(batch)] = batch
     path.write_bytes(content)
+
+
+@pytest.mark.parametrize("compression", [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD])
+async def test_records_that_were_compressed_well_are_decoded_a_few_at_a_time(
+    tmp_path: Path, compression: Compression, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spu = Spu(tmp_path, replace(CONFIG, segment_bytes_max=10**6))
+    log = spu.log()
+    for _ in range(12):
+        append(log, [(b"k", bytes(3 * 2**20))], compression=compression)
+    await log.sync()
+    await spu.commit(log.log_end)
+    together: list[int] = []
+
+    def decode(batches: Sequence[ReadBatch]) -> RecordColumns:
+        found = decode_batches(batches)
+        together.append(len(found.data))
+        return found
+
+    monkeypatch.setattr(segment_rows, "decode_batches", decode)
+    assert [row["offset"] for row in _rows(tmp_path, columns="offset,value")] == list(range(12))
+    assert max(together) < 9 * 2**20
+    pieces = pieces_of([each for task in QueryPlan(_options(tmp_path)).tasks() for each in task])
+    sizes = [piece.rows.record_batch(("value",)).nbytes for piece in pieces if piece.rows is not None]
+    assert max(sizes) < 9 * 2**20
