@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.spark_session import check_classic
 from tailrace.pipeline.jobs.task_running import run_tasks
 from tailrace.runtime.files import RealFiles
 
@@ -55,6 +56,7 @@ def audit(
     `expected` says which replicas there should be, so that lost ones are noticed. Without `checks_bodies` only the
     headers of batches are read and compared. Raises JobError.
     """
+    check_classic(spark, "audit")
 
     def run(tasks: Sequence[AuditTask], name: str, report: "Report | None") -> list[TaskFacts]:
         return run_tasks(spark, tasks, compare_range, name=name, report=report)

@@ -80,6 +80,16 @@ def close_session(spark: "SparkSession") -> None:
         spark.stop()
 
 
+def check_classic(spark: "SparkSession", name: str) -> None:
+    """Raises JobError if the job `name` cannot run its tasks in this session. Jobs call it before anything else."""
+    if is_connect(spark):
+        raise JobError(
+            f"{name} runs its tasks in a classic session of Spark, and this one is a client of Spark Connect: give "
+            "the address of a master, such as spark://HOST:7077 or local[*]; lag, segments and stats work with Spark "
+            "Connect"
+        )
+
+
 def cores_of(spark: "SparkSession") -> int:
     """Returns how many tasks of a classic session run at once. Raises SessionEndedError."""
     try:

@@ -15,7 +15,7 @@ from tailrace.runtime.chance import RandomChance
 
 from .job_errors import JobError, reason_of_job
 from .shipped_code import check_required, ship_once
-from .spark_session import cores_of, is_connect
+from .spark_session import check_classic, cores_of
 from .worker_reuse import drop_zip_finders, freeze_modules
 
 if TYPE_CHECKING:
@@ -53,11 +53,7 @@ def run_tasks(
     imports beside those that every job needs. Raises JobError with the sentence of the task that failed, and
     SessionEndedError.
     """
-    if is_connect(spark):
-        raise JobError(
-            f"{name} runs its tasks in a classic session of Spark, and this one is a client of Spark Connect: give "
-            "the address of a master, such as spark://HOST:7077 or local[*]; lag and segments work with Spark Connect"
-        )
+    check_classic(spark, name)
     if not tasks:
         return []
     from pyspark import cloudpickle

@@ -18,7 +18,7 @@ from tailrace.pipeline.archive.manifest.rollup_sums import rollup_text
 from tailrace.pipeline.archive.stores.archive_folder import StoreOf
 from tailrace.pipeline.jobs.broker_addresses import parse_brokers
 from tailrace.pipeline.jobs.job_results import JobResult
-from tailrace.pipeline.jobs.spark_session import cores_of
+from tailrace.pipeline.jobs.spark_session import check_classic, cores_of
 from tailrace.pipeline.jobs.task_running import run_tasks
 from tailrace.protocol.batches.compression import Compression
 from tailrace.runtime.error_groups import first_error
@@ -131,6 +131,7 @@ def replay(
     """
     asked = ReplayRequest(**request)
     settings = settings_for(asked)
+    check_classic(spark, "replay")
     if (from_segments is None) == (from_archive is None):
         raise ReplayError("a replay needs one source: name either an archive, or directories of SPUs")
     source: ReplaySource

@@ -15,6 +15,7 @@ from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.pipeline.archive.manifest.record_rollup import record_hashes
 from tailrace.pipeline.jobs.broker_addresses import parse_brokers
 from tailrace.pipeline.jobs.job_results import JobResult
+from tailrace.pipeline.jobs.spark_session import check_classic
 from tailrace.pipeline.jobs.task_running import run_tasks
 from tailrace.protocol.batches.compression import Compression
 from tailrace.protocol.batches.records import Record
@@ -57,6 +58,7 @@ def verify_replay(
 
     Raises JobError with one sentence.
     """
+    check_classic(spark, "verify-replay")
     directory = os.path.abspath(map_directory)
     document = document_at(directory)
     brokers = ",".join(map(str, parse_brokers(bootstrap)))

@@ -22,6 +22,7 @@ from tailrace.pipeline.archive.rounds.archive_sources import ArchiveSource
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder, StoreOf
 from tailrace.pipeline.brokers.broker_reading import BrokerClient
 from tailrace.pipeline.jobs.job_results import JobResult
+from tailrace.pipeline.jobs.spark_session import check_classic
 from tailrace.pipeline.jobs.task_running import run_tasks
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.embedded.plain_files import files_below
@@ -79,6 +80,7 @@ def verify(
 
     Raises JobError if the archive or a data directory cannot be read, and RefusedError and UnreachableError of brokers.
     """
+    check_classic(spark, NAME)
     folder = ArchiveFolder(directory, store_of)
     is_offline = not brokers and not segments
     try:

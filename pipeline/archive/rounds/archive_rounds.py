@@ -27,7 +27,7 @@ from tailrace.pipeline.archive.stores.archive_folder import (
 )
 from tailrace.pipeline.jobs.job_errors import JobError, SessionEndedError, WrongUsageError
 from tailrace.pipeline.jobs.job_results import JobResult
-from tailrace.pipeline.jobs.spark_session import cores_of
+from tailrace.pipeline.jobs.spark_session import check_classic, cores_of
 from tailrace.pipeline.jobs.task_running import run_tasks
 from tailrace.pipeline.schemas.ddl_schemas import schema_of_ddl
 from tailrace.pipeline.schemas.value_schemas import ValueSchema, read_value_schema, required_packages
@@ -109,6 +109,7 @@ def archive(
 
     Raises JobError and ManifestError; then nothing has changed since the last commit.
     """
+    check_classic(spark, NAME)
     settings = ArchiveSettings(
         topics=None if topics is None else tuple(topics),
         begin=begin,

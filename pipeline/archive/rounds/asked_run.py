@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
 from tailrace.pipeline.jobs.broker_addresses import addresses_of, parse_brokers
 from tailrace.pipeline.jobs.job_errors import JobError, WrongUsageError, checking_usage
-from tailrace.pipeline.jobs.spark_session import open_session
+from tailrace.pipeline.jobs.spark_session import check_classic, open_session
 from tailrace.pipeline.schemas.ddl_schemas import schema_of_ddl
 from tailrace.pipeline.schemas.value_schemas import read_value_schema
 
@@ -49,6 +49,7 @@ class RunAsked(Struct, frozen=True):
     def begun(self) -> tuple["SparkSession", ArchiveSettings]:
         """Opens the session, which alone can read a schema in Spark's language. Raises JobError."""
         spark = open_session(NAME, self.master)
+        check_classic(spark, NAME)
         if self.schema is None:
             return spark, self.settings
         return spark, replace(self.settings, value_schema=read_value_schema(self.schema, partial(schema_of_ddl, spark)))

@@ -11,6 +11,7 @@ from tailrace.pipeline.archive.chunks.chunk_writing import WrittenChunks, remove
 from tailrace.pipeline.archive.manifest.archive_manifest import Chunk
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder, StoreOf, new_token
 from tailrace.pipeline.jobs.job_results import JobResult
+from tailrace.pipeline.jobs.spark_session import check_classic
 from tailrace.pipeline.jobs.task_running import run_tasks
 from tailrace.runtime.chance import Chance, RandomChance
 from tailrace.runtime.wall_clock import SystemClock, WallClock
@@ -40,6 +41,7 @@ def compact(
     report: "Report | None" = None,
 ) -> JobResult:
     """Compacts the archive in `directory`. Raises JobError and ManifestError."""
+    check_classic(spark, NAME)
 
     def run(tasks: Sequence[MergeTask]) -> list[WrittenChunks]:
         return run_tasks(spark, tasks, merge_chunks, name=NAME, report=report)

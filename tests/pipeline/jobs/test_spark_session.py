@@ -5,7 +5,14 @@ from spark_progress import ReportingSession
 
 from tailrace.pipeline.jobs import spark_session
 from tailrace.pipeline.jobs.job_errors import JobError, SessionEndedError
-from tailrace.pipeline.jobs.spark_session import check_can_run, close_session, cores_of, is_connect, is_submitted
+from tailrace.pipeline.jobs.spark_session import (
+    check_can_run,
+    check_classic,
+    close_session,
+    cores_of,
+    is_connect,
+    is_submitted,
+)
 
 
 def test_a_missing_pyspark_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,3 +60,6 @@ def test_a_session_of_connect_is_recognised_by_its_module() -> None:
     OfConnect.__module__ = "pyspark.sql.connect.session"
     assert is_connect(OfConnect())  # type: ignore[arg-type]
     assert not is_connect(ReportingSession())  # type: ignore[arg-type]
+    with pytest.raises(JobError, match="audit runs its tasks in a classic session of Spark"):
+        check_classic(OfConnect(), "audit")  # type: ignore[arg-type]
+    check_classic(ReportingSession(), "audit")  # type: ignore[arg-type]
