@@ -57,11 +57,12 @@ test: check first-day
 
 # Jobs with a newer PySpark than the one of the other tests, in an environment of its own: 500 MB to download.
 NEWEST_SPARK := .cache/newest-spark
+NEWEST_PYSPARK := 4.3.0
 test-newest-spark:
 	$(PYTHON) -m venv $(NEWEST_SPARK)
-	$(NEWEST_SPARK)/bin/python -m pip install --editable '.[spark]' pyspark==4.2.0 confluent-kafka kafka-python==3.0.12 \
-		hypothesis pytest pytest-timeout pytest-trio
-	$(NEWEST_SPARK)/bin/pytest tests/pipeline/segments tests/pipeline/lag compat_tests/newest_spark
+	$(NEWEST_SPARK)/bin/python -m pip install --editable '.[spark]' pyspark==$(NEWEST_PYSPARK) \
+		confluent-kafka hypothesis kafka-python==3.0.12 psutil pytest pytest-timeout pytest-trio trustme
+	$(NEWEST_SPARK)/bin/pytest tests/pipeline compat_tests/newest_spark
 
 # Whole clusters in a seed each: docs/reliability.md. GROUPS=1 looks at consumer groups. Of one seed, FAULTS=0,3 leaves
 # the others out, VERBOSE=1 says more.

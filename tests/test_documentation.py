@@ -179,3 +179,12 @@ def test_every_setting_of_a_server_can_be_checked() -> None:
     for kind in KINDS.values():
         values = kind.read(GivenSettings({"data": "/d", **kind.placeholders}, []))
         assert set(values) == kind.names, "see cli/serving/effective_settings.py"
+
+
+def test_the_pages_name_the_releases_of_pyspark_that_tests_run() -> None:
+    makefile, project = ((ROOT / name).read_text() for name in ("Makefile", "pyproject.toml"))
+    releases = re.findall(r"^NEWEST_PYSPARK := (.+)$", makefile, re.M) + re.findall(r'"pyspark==(.+)"', project)
+    assert len(releases) == 2
+    for page in ("docs/pipeline.md", "docs/spark.md"):
+        text = (ROOT / page).read_text()
+        assert [each for each in releases if each not in text] == [], page

@@ -1,7 +1,6 @@
-"""A session of the newest PySpark, with a Kafka connector from jars of several releases.
+"""A session of the newest PySpark, with the Kafka connector of an older release.
 
-Ivy cannot resolve the connector of a release while its dependency on Kafka's tokens is missing in the repository, as
-it was for some. The jar of another release does as well.
+The repository has no connector of the newest release of PySpark yet. That of the release before does as well.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from pyspark.sql import SparkSession
 REPOSITORY = "https://repo1.maven.org/maven2"
 JARS = (
     "org/apache/spark/spark-sql-kafka-0-10_2.13/4.2.0/spark-sql-kafka-0-10_2.13-4.2.0.jar",
-    "org/apache/spark/spark-token-provider-kafka-0-10_2.13/4.0.0/spark-token-provider-kafka-0-10_2.13-4.0.0.jar",
+    "org/apache/spark/spark-token-provider-kafka-0-10_2.13/4.2.0/spark-token-provider-kafka-0-10_2.13-4.2.0.jar",
     "org/apache/kafka/kafka-clients/3.9.2/kafka-clients-3.9.2.jar",
     "org/apache/commons/commons-pool2/2.12.1/commons-pool2-2.12.1.jar",
 )
@@ -36,7 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if here in item.path.parents:
             item.add_marker(pytest.mark.timeout(TIMEOUT_SECONDS))
             if release < OLDEST:
-                item.add_marker(pytest.mark.skip(reason="`make test-newest-spark` runs it with PySpark 4.2"))
+                item.add_marker(pytest.mark.skip(reason="`make test-newest-spark` runs it with a newer PySpark"))
 
 
 @pytest.fixture(scope="session")
