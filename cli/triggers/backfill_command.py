@@ -36,7 +36,6 @@ _WITHOUT_EFFECT = (
     "polling_interval",
     "session_timeout",
     "heartbeat_interval",
-    "commit_interval",
     "batch_seconds",
     "stop_timeout",
     "retry_mode",
@@ -63,7 +62,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="Store what the function emits, and dead letters, in this archive, exactly once, and not in topics.",
     )
     parser.add_argument(
-        "--progress", metavar="DIRECTORY", help="Without --output-archive: where the run notes which chunks are done."
+        "--progress",
+        metavar="DIRECTORY",
+        help="Output into topics at least once: where the run notes which chunks are done.",
     )
     parser.add_argument(
         "--sc",

@@ -18,11 +18,13 @@ _PROGRAM_OF_WORKERS = "worker_program"
 class FaultyEngine:
     """A trigger that runs on Spark while everything around it fails."""
 
-    def __init__(self, cluster: SeparateCluster, directory: Path, disk: Path, chance: random.Random) -> None:
+    def __init__(
+        self, cluster: SeparateCluster, directory: Path, disk: Path, chance: random.Random, guarantee: str
+    ) -> None:
         self.cluster = cluster
         self.disk = disk
         """Where the checkpoint is."""
-        self.engine = RunningEngine(cluster, directory, disk / "checkpoint")
+        self.engine = RunningEngine(cluster, directory, disk / "checkpoint", guarantee)
         self.chance = chance
         self.starts: dict[Place, int] = {}
         """The offsets before which records were deleted."""

@@ -1,7 +1,7 @@
 """`tailrace trigger run --engine spark` over a topic with transactions, and what its function did, seen from outside.
 
 - Every committed record is handled, and no other one. In each shard, events are handled for the first time in order.
-- Every handled event has its output.
+- Every handled event has its output. With exactly-once, readers of committed records see it once.
 - In the end, the marks of the group are the ends of the log, behind aborted records and markers too.
 """
 
@@ -31,6 +31,7 @@ ENGINE_ENVIRONMENT = ENVIRONMENT | {
     )
 }
 SESSION_SECONDS = 6
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
 LINE_BYTES = 20
 """About how long a line of the function is."""
 
@@ -46,10 +47,11 @@ class EventSeen(Struct, frozen=True, order=True):
 class RunningEngine:
     """One trigger, and all its runs on Spark."""
 
-    def __init__(self, cluster: SeparateCluster, directory: Path, checkpoint: Path) -> None:
+    def __init__(self, cluster: SeparateCluster, directory: Path, checkpoint: Path, guarantee: str) -> None:
         self._cluster = cluster
         self._directory = directory
         self._checkpoint = checkpoint
+        self._guarantee = guarantee
         self._events = directory / "events"
         self._events.mkdir()
         self.runs: list[RunningJob] = []
@@ -59,6 +61,7 @@ class RunningEngine:
         flags = {
             "topic": TOPIC,
             "group": GROUP,
+            "guarantee": self._guarantee,
             "seek-to": "earliest",
             "sc": self._cluster.sc,
             "session-timeout": f"{SESSION_SECONDS}s",
@@ -99,6 +102,9 @@ class RunningEngine:
         logs, bills = stored(bootstrap, PLACES), stored(bootstrap, OUTPUT_PLACES)
         values = [value.decode() for log in bills.values() for _, value in log]
         found = handling_contradictions(self.seen(), logs, starts) + output_contradictions(values, logs)
+        twice = repeats(values) if self._guarantee == EXACTLY_ONCE else []
+        if twice:
+            found.append(f"{len(twice)} outputs are there more than once: {twice[:5]}")
         marks, ends = committed(bootstrap, GROUP), KafkaSide(bootstrap).ends(TOPIC)
         if marks != ends:
             found.append(f"the group has committed {marks}, and the logs end at {ends}")

@@ -1,9 +1,10 @@
 """Kills drivers, executors, workers and leaders, deletes records and fills the disk while a trigger runs on Spark.
 
 Then a last run handles the rest. The function got every committed record, in the order of each shard apart from
-repeats, and none that was aborted; every event has its output, and the marks are the ends of the log. By default some
-faults happen to one run. `make soak SOAK=engine` sets TAILRACE_SOAK_FAULTS: then so many faults happen in random order.
-TAILRACE_SOAK_SEED chooses another order.
+repeats, and none that was aborted; every event has its output, exactly once for readers of committed records, and the
+marks are the ends of the log. By default some faults happen to one run. `make soak SOAK=engine` sets
+TAILRACE_SOAK_FAULTS: then so many faults happen in random order, and again to a trigger that stores output at least
+once. TAILRACE_SOAK_SEED chooses another order.
 """
 
 import os
@@ -17,7 +18,7 @@ from chaos.transaction_load import LibrdkafkaTransactions
 from node_cluster import Watcher
 from pipeline.common_faults import small_disk
 from pipeline.engine_faults import ALL, SHORT, Fault, FaultyEngine
-from pipeline.running_engine import OUTPUT, OUTPUT_PARTITIONS, PARTITIONS, PLACES, TOPIC
+from pipeline.running_engine import AT_LEAST_ONCE, EXACTLY_ONCE, OUTPUT, OUTPUT_PARTITIONS, PARTITIONS, PLACES, TOPIC
 from spu_cluster import SeparateCluster
 
 FAULTS = int(os.environ.get("TAILRACE_SOAK_FAULTS", "0"))
@@ -37,12 +38,12 @@ def cluster(tmp_path: Path) -> Iterator[SeparateCluster]:
 
 
 @pytest.fixture
-def faulty(cluster: SeparateCluster, tmp_path: Path) -> Iterator[FaultyEngine]:
+def faulty(cluster: SeparateCluster, guarantee: str, tmp_path: Path) -> Iterator[FaultyEngine]:
     watcher = Watcher(cluster.bootstrap)
     for topic, partitions in ((TOPIC, PARTITIONS), (OUTPUT, OUTPUT_PARTITIONS)):
         watcher.create_topic(topic, partitions, configs={"min.insync.replicas": 2})
     with small_disk(tmp_path / "disk") as disk:
-        made = FaultyEngine(cluster, tmp_path, disk, random.Random(SEED))
+        made = FaultyEngine(cluster, tmp_path, disk, random.Random(SEED), guarantee)
         try:
             yield made
         finally:
@@ -60,6 +61,7 @@ def faults(chance: random.Random) -> Iterator[Fault]:
         left -= len(chosen)
 
 
+@pytest.mark.parametrize("guarantee", [EXACTLY_ONCE, AT_LEAST_ONCE] if FAULTS else [EXACTLY_ONCE])
 @pytest.mark.timeout(900 + FAULTS * SECONDS_PER_FAULT_MAX)
 def test_every_committed_record_is_handled_in_order_whatever_fails(
     faulty: FaultyEngine, cluster: SeparateCluster

@@ -8,6 +8,7 @@ import runpy
 import subprocess
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from brokers import is_apache_kafka
 from cluster import Server, Tailrace, tailrace
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
+from transactions.transaction_readers import values
 from waiting import wait_until
 
 from tailrace.pipeline.archive import archive, read_archive, verify
@@ -250,6 +252,50 @@ def test_a_backfill_has_the_same_log_and_its_output_exactly_once(
     assert archived(spark_session, target, world.invoices) == sorted((row.key, row.value, row.headers) for row in sent)
     of_archive = archived(spark_session, target, f"{world.topic}.again.dead")
     assert [(key, value) for key, value, _ in of_archive] == sorted((row.key, row.value) for _, row in letters)
+
+
+@pytest.mark.parametrize("kind", ["stream", "backfill"])
+@pytest.mark.parametrize("brokers", ["bootstrap", "apache_kafka"])
+def test_output_is_in_topics_exactly_once_although_a_task_was_killed(
+    brokers: str, kind: str, request: pytest.FixtureRequest, spark_session: SparkSession, tmp_path: Path
+) -> None:
+    world = World(KafkaSide(request.getfixturevalue(brokers)), tmp_path)
+    for shard in range(SHARDS):
+        world.produce(shard, 20)
+    bootstrap, source = world.side.bootstrap, str(tmp_path / "archive")
+    environment = {"TAILRACE_TEST_EVENTS": str(world.events_of("once")), "TAILRACE_TEST_SECONDS": "0.005"}
+    given = {"topic": world.topic, "group": "once", "guarantee": "exactly-once", "commit_interval": 10}
+    settings = {**given, "environment": environment}
+
+    def run() -> EngineResult:
+        file = str(world.function)
+        if kind == "backfill":
+            return backfill(spark_session, file, archive=source, bootstrap=bootstrap, settings=settings)
+        checkpoint = str(tmp_path / "checkpoint")
+        return run_trigger(
+            spark_session, file, checkpoint=checkpoint, bootstrap=bootstrap, available_now=True, settings=settings
+        )
+
+    if kind == "backfill":
+        archive(spark_session, [world.topic], source, brokers=[bootstrap])
+    (world.events_of("once") / "kill").touch()
+    with suppress(JobError):
+        assert not run().is_ok
+    assert not (world.events_of("once") / "kill").exists(), "the task was killed"
+    result = run()
+    assert result.is_ok, result.text()
+    assert run().facts["events"] == 0
+
+    ends = world.side.ends(world.topic)
+    assert sorted(set(world.log_of("once"))) == expected_log(ends)
+    events = [(shard, offset) for shard, end in ends.items() for offset in range(end)]
+    bills = [f'{{"bill":"{shard}-{offset}"}}' for shard, offset in events if offset % 20 != 7]
+    assert sorted(values(bootstrap, world.invoices, [0])) == sorted(bills)
+    assert len(values(bootstrap, world.invoices, [0], "read_uncommitted")) > len(bills), "some output was aborted"
+    letters = values(bootstrap, f"{world.topic}.once.dead", range(SHARDS))
+    assert sorted(letters) == sorted(f"{shard}-{offset}" for shard, offset in events if offset % 20 == 7)
+    if kind == "stream":
+        assert committed(bootstrap, "once") == ends
 
 
 def archived(

@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--from", dest="begin_ms", type=moment, metavar="TIME", help="Time of the first records.")
     parser.add_argument("--until", dest="end_ms", type=moment, metavar="TIME", help="Time after the last records.")
     parser.add_argument("--output-archive", metavar="DIRECTORY", help="Where output and dead letters go, exactly once.")
-    parser.add_argument("--progress", metavar="DIRECTORY", help="Without an output archive: which chunks are done.")
+    parser.add_argument("--progress", metavar="DIRECTORY", help="Into topics at least once: which chunks are done.")
     parser.add_argument("--bootstrap", metavar="HOST:PORT[,HOST:PORT]", help="Brokers of Tailrace or Apache Kafka.")
     parser.add_argument("--sc", metavar="HOST:PORT[,HOST:PORT]", help="Public addresses of the SC and its standbys.")
     return parser

@@ -62,7 +62,7 @@ class BackfillTask(Struct, frozen=True):
     output_archive: str | None = None
     """The directory of the archive into which output and dead letters go; None for topics."""
     progress: str | None = None
-    """The directory of the progress if output goes to topics."""
+    """The directory of the progress if output goes to topics at least once. With exactly-once, a group has it."""
 
     @property
     def window(self) -> Window:

@@ -1,11 +1,11 @@
 """Runs the function of a trigger over an archive: `backfill(spark, FILE, archive=…)`.
 
 Each partition is one task, which handles its chunks in their order. A run that is killed continues with the chunks that
-are not done.
+are not done, or with exactly-once into topics where its last transaction ends.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tailrace.client.client_network import client_seams
+from tailrace.pipeline.archive.manifest.archive_manifest import PartitionKey
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
 from tailrace.pipeline.jobs.job_progress import Report
 from tailrace.pipeline.jobs.task_running import run_tasks
@@ -33,6 +34,7 @@ from .backfill_planning import (
     chunks_to_handle,
     ranges_left,
 )
+from .backfill_positions import check_partitions, group_of, positions_in
 from .backfill_progress import ChunkProgress, begin_progress
 from .backfill_tasks import backfill_partition
 from .engine_results import EngineCounts, EngineResult, RangeResult, engine_result
@@ -83,9 +85,9 @@ def backfill(
     """Calls the function in `FILE` or `FILE:NAME` for the records of its topic in an archive, in their order.
 
     `begin_ms` and `end_ms` limit the times of the records. What the function emits goes to topics of the brokers, at
-    least once, and `progress` is a directory that says what is done; or it goes into an `output_archive`, exactly
-    once. All executors must reach these directories. Raises the same errors as `run_trigger`, BackfillError and
-    ManifestError.
+    least once, and `progress` is a directory that says what is done; or with the guarantee `exactly-once` without such
+    a directory; or it goes into an `output_archive`, exactly once. All executors must reach these directories. Raises
+    the same errors as `run_trigger`, BackfillError and ManifestError.
     """
     given = given_function(function, config, settings)
     servers = ReplicaServers() if output_archive else given_servers(bootstrap, sc, given.config)
@@ -148,17 +150,17 @@ def plan_backfill(settings: BackfillSettings) -> BackfillPlan:
     logger = logs.get_logger().bind(trigger=config.name, replica=MEMBER_ID)
     if ignored := without_effect(settings.config, Way.BACKFILL):
         logger.warning("settings_without_effect_on_spark", settings=", ".join(ignored))
-    brokers: tuple[tuple[str, int], ...] = ()
+    target = _Target()
     if settings.output_archive is not None:
         open_output_archive(settings.output_archive, RandomChance())
     else:
-        assert settings.progress is not None, "it was checked"
-        begin_progress(settings.progress, backfill_id)
-        brokers = tuple((each.host, each.port) for each in _brokers(settings.servers, config))
+        target = _ask_target(settings, config, backfill_id, chunks)
+        if settings.progress is not None:
+            begin_progress(settings.progress, backfill_id)
     work = RangeWork(
         config=config,
         source=with_snapshot(settings.source),
-        brokers=brokers,
+        brokers=tuple((each.host, each.port) for each in target.brokers),
         member_id=MEMBER_ID,
         log_level=settings.log_level,
         log_json=settings.log_json,
@@ -176,7 +178,7 @@ def plan_backfill(settings: BackfillSettings) -> BackfillPlan:
         )
         for (topic_id, partition), of_partition in sorted(chunks.items())
     ]
-    tasks = [task for each in every if (task := _rest_of(each)).chunks]
+    tasks = [task for each in every if (task := _rest_of(each, target)).chunks]
     done = sum(len(each.chunks) for each in every) - sum(len(each.chunks) for each in tasks)
     return BackfillPlan(tasks, done)
 
@@ -186,11 +188,14 @@ def check_backfill(settings: BackfillSettings) -> None:
     window = settings.window
     if window.begin_ms is not None and window.end_ms is not None and window.begin_ms >= window.end_ms:
         raise BackfillError("the window ends before it begins")
-    if settings.output_archive is None and settings.progress is None:
+    is_once = settings.config.is_exactly_once and settings.output_archive is None
+    if settings.output_archive is None and settings.progress is None and not is_once:
         raise BackfillError(
             "a backfill into topics needs a directory that says which chunks are done: give --progress DIR, or "
-            "--output-archive DIR to store what the function emits in an archive"
+            "--output-archive DIR to store what the function emits in an archive, or --guarantee exactly-once"
         )
+    if is_once and settings.progress is not None:
+        raise BackfillError("with exactly-once the cluster keeps how far the backfill is: give no --progress")
     if settings.output_archive is not None and settings.progress is not None:
         raise BackfillError("the progress of a backfill into an archive is in that archive: give no --progress")
     if settings.output_archive is not None and _same(settings.output_archive, settings.archive):
@@ -211,25 +216,48 @@ def _same(one: str, other: str) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)
 
 
-def _rest_of(task: BackfillTask) -> BackfillTask:
+def _rest_of(task: BackfillTask, target: "_Target") -> BackfillTask:
     """Returns the task with the chunks that are not done. Raises JobError and ManifestError."""
     seams = client_seams()
     if task.output_archive is not None:
         position = OutputArchive(task, seams.chance, seams.wall_clock).position()
-    else:
-        assert task.progress is not None, "a backfill keeps its progress"
+    elif task.progress is not None:
         position = ChunkProgress(task.progress, task.topic_id, task.partition).position()
+    else:
+        position = target.positions.get((task.topic_id, task.partition))
     return replace(task, chunks=tuple(chunk for chunk, _ in ranges_left(task.chunks, position)))
 
 
-def _brokers(servers: ReplicaServers, config: TriggerConfig) -> tuple[Address, ...]:
-    """Asks for the addresses of all brokers. Raises RefusedError and UnreachableError."""
+class _Target(Struct, frozen=True):
+    """What the cluster that gets the output says."""
+
+    brokers: tuple[Address, ...] = ()
+    positions: Mapping[PartitionKey, int] = {}
+    """With exactly-once: the first offset of each partition that is not done, if something is done."""
+
+
+def _ask_target(
+    settings: BackfillSettings, config: TriggerConfig, backfill_id: BackfillId, chunks: Collection[PartitionKey]
+) -> _Target:
+    """Asks for the addresses of all brokers, and with exactly-once for the positions of partitions.
+
+    Raises BackfillError, RefusedError and UnreachableError.
+    """
     network = client_seams().network
 
-    async def ask() -> tuple[Address, ...]:
-        with closing(servers.spu_client(network, config)) as spus:
+    async def ask() -> _Target:
+        with closing(settings.servers.spu_client(network, config)) as spus:
             found = await spus.metadata()
-        return tuple(Address(each.host, each.port) for each in found.brokers)
+            brokers = tuple(Address(each.host, each.port) for each in found.brokers)
+            if not config.is_exactly_once:
+                return _Target(brokers)
+            await check_partitions(spus, config.topic, {number for _, number in chunks})
+            positions: dict[PartitionKey, int] = {}
+            for topic_id in sorted({each for each, _ in chunks}):
+                numbers = [number for each, number in chunks if each == topic_id]
+                of_topic = await positions_in(spus, group_of(backfill_id, topic_id), config.topic, numbers)
+                positions |= {(topic_id, number): offset for number, offset in of_topic.items()}
+            return _Target(brokers, positions)
 
     try:
         return trio.run(ask)

@@ -20,7 +20,7 @@ from tailrace.runtime.seams import Seams
 from tailrace.trigger.replica.group_offsets import GroupOffsets, Mark
 from tailrace.trigger.work import Shard
 
-from .range_handling import client_of
+from .range_outputs import client_of
 from .range_work import RangeWork
 
 PATIENCE_SECONDS = 10.0

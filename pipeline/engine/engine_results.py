@@ -33,15 +33,20 @@ class RangeResult(Struct, frozen=True):
     handler_seconds: float = 0.0
     queue_counts: Sequence[int] = ()
     queue_seconds: float = 0.0
+    lost_transactions: int = 0
     problem: str = ""
     """Why the task has not handled the whole range; empty if it has."""
+    lost: str = ""
+    """Why a transaction was lost, so that the range must be handled again from the mark on; empty if none was."""
 
     @property
     def shard(self) -> Shard:
         return Shard(self.topic, self.number)
 
 
-def range_result(shard: Shard, first: int, mark: int, metrics: ReplicaMetrics, problem: str = "") -> RangeResult:
+def range_result(
+    shard: Shard, first: int, mark: int, metrics: ReplicaMetrics, problem: str = "", lost: str = ""
+) -> RangeResult:
     """Makes the result of a range from what its task has counted."""
     return RangeResult(
         topic=shard.topic,
@@ -62,7 +67,9 @@ def range_result(shard: Shard, first: int, mark: int, metrics: ReplicaMetrics, p
         handler_seconds=metrics.handler_seconds.sum,
         queue_counts=metrics.queue_seconds.counts,
         queue_seconds=metrics.queue_seconds.sum,
+        lost_transactions=metrics.lost_transactions,
         problem=problem,
+        lost=lost,
     )
 
 
@@ -88,6 +95,7 @@ class EngineCounts:
             metrics.commits += each.commits
             metrics.failed_commits += each.failed_commits
             metrics.fenced_commits += each.fenced_commits
+            metrics.lost_transactions += each.lost_transactions
             _add(metrics.handler_seconds, each.handler_counts, each.handler_seconds)
             _add(metrics.queue_seconds, each.queue_counts, each.queue_seconds)
             self.marks[each.shard] = max(each.mark, self.marks.get(each.shard, each.mark))

@@ -2,12 +2,13 @@
 
 Spark's Kafka source plans micro-batches and keeps its positions in the checkpoint. Its tasks handle the records as a
 replica does, and commit marks to the group of the trigger. If a micro-batch runs again, after a kill for example, each
-task begins at its mark, so that what is repeated is what one shard handles in a commit interval.
+task begins at its mark, so that what is repeated is what one shard handles in a commit interval. With exactly-once,
+output and marks are in transactions, so that output is never repeated.
 """
 
 import os
 import threading  # noqa: TID251 - Spark calls the handler of a micro-batch in a thread of its own
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -49,6 +50,8 @@ MEMBER_ID = "spark"
 """The name of the driver in the group of the trigger."""
 LOOK_SECONDS = 0.2
 """How often the driver looks whether it should stop."""
+LOSSES_MAX = 5
+"""How often in succession a micro-batch may lose a transaction while no mark moves."""
 _COLUMNS = ("key", "value", "partition", "offset", "unix_millis(timestamp) AS timestamp_ms", "headers")
 _JOB = "trigger"
 
@@ -252,14 +255,20 @@ class EngineRun:
                 raise _StopAskedError
             assert self._ownership is not None, "the query runs while the shards are owned"
             work = replace(work, epochs=self._ownership.epochs, ends=self._ends(number))
-            encoded = frame.rdd.mapPartitions(partial(handle_rows, work)).collect()
-            results = [msgspec.msgpack.decode(each, type=RangeResult) for each in encoded]
-            self.counts.add(results)
-            self._batches += 1
-            for each in results:
-                if each.problem:
-                    raise JobError(f"shard {each.shard}: {each.problem}")
+            results = handle_until_committed(partial(self._collect, work, frame), self.counts, self._pause)
             self._mark_gaps(work, results)
+            self._batches += 1
+
+    def _collect(self, work: RangeWork, frame: "DataFrame") -> list[RangeResult]:
+        encoded = frame.rdd.mapPartitions(partial(handle_rows, work)).collect()
+        return [msgspec.msgpack.decode(each, type=RangeResult) for each in encoded]
+
+    def _pause(self, seconds: float) -> None:
+        assert self._ownership is not None, "the query runs while the shards are owned"
+        if self._stop_asked.wait(seconds):
+            raise _StopAskedError
+        if self._ownership.problem:
+            raise JobError(self._ownership.problem)
 
     def _ends(self, number: int) -> Mapping[int, int]:
         """Returns where a micro-batch ends in each shard; nothing if the checkpoint cannot be read here."""
@@ -287,6 +296,30 @@ class EngineRun:
             self._is_said = True
             logger = logs.get_logger().bind(trigger=self._config.name, replica=self._settings.member_id)
             logger.warning("gaps_not_marked", reason=problem)
+
+
+def handle_until_committed(
+    collect: Callable[[], Sequence[RangeResult]], counts: EngineCounts, pause: Callable[[float], None]
+) -> Sequence[RangeResult]:
+    """Has a micro-batch handled, and again from the marks on if tasks have lost their transactions.
+
+    `collect` handles it once. Raises JobError for a shard with a problem, and if no mark moves any more.
+    """
+    losses, reached = 0, -1
+    while True:
+        results = collect()
+        counts.add(results)
+        if problem := next((f"shard {each.shard}: {each.problem}" for each in results if each.problem), None):
+            raise JobError(problem)
+        lost = next((f"shard {each.shard}: {each.lost}" for each in results if each.lost), None)
+        if lost is None:
+            return results
+        marked = sum(each.mark for each in results)
+        losses = 1 if marked > reached else losses + 1
+        reached = max(reached, marked)
+        if losses >= LOSSES_MAX:
+            raise JobError(f"{lost}; {LOSSES_MAX} attempts have failed, so start the run again")
+        pause(LOOK_SECONDS * losses)
 
 
 def _reason_of_start(error: Exception) -> str:

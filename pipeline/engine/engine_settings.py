@@ -49,15 +49,13 @@ TREATMENTS: Mapping[str, Treatment] = {
     "polling_interval": Treatment(_STREAM, "the time between the starts of two micro-batches"),
     "session_timeout": Treatment(_STREAM, "as live, for the driver"),
     "heartbeat_interval": Treatment(_STREAM, "as live, for the driver"),
-    "commit_interval": Treatment(_STREAM, "as live; a backfill notes each chunk that is done"),
+    "commit_interval": Treatment(_BOTH, "as live; a backfill that is not exactly-once notes each chunk that is done"),
     "batch_size": Treatment(_BOTH, "as live; the last list of a micro-batch or of a chunk may be shorter"),
     "batch_seconds": Treatment(_NOWHERE, "a list is full, or the last one of its micro-batch or chunk"),
     "event_timeout": Treatment(_BOTH, "as live"),
     "stop_timeout": Treatment(_STREAM, "how long the running micro-batch may take to end at a stop"),
     "order": Treatment(_BOTH, "as live"),
-    "guarantee": Treatment(
-        _BOTH, "`at-least-once` as live; `exactly-once` is refused, because tasks begin no transactions"
-    ),
+    "guarantee": Treatment(_BOTH, "as live; output in an archive is exactly once anyway"),
     "acknowledgement": Treatment(_BOTH, "as live; a micro-batch or chunk ends when all its events are acknowledged"),
     "open_events_max": Treatment(_BOTH, "as live"),
     "acknowledgement_timeout": Treatment(_BOTH, "as live"),
@@ -90,6 +88,9 @@ def without_effect(config: TriggerConfig, way: Way) -> list[str]:
     ]
     if config.order is Order.SHARD and config.max_workers > 1:
         found.append("max_workers")
+    is_by_chunk = way is Way.BACKFILL and not config.is_exactly_once
+    if is_by_chunk and config.commit_interval != default.commit_interval:
+        found.append("commit_interval")
     return sorted(found)
 
 
@@ -98,10 +99,6 @@ def engine_config(config: TriggerConfig, way: Way) -> TriggerConfig:
     if config.retry.mode is RetryMode.ASIDE:
         raise EngineSettingsError(
             "retry_mode aside: only replicas read the retry topic, so its events would wait for ever; use in-order"
-        )
-    if config.is_exactly_once:
-        raise EngineSettingsError(
-            "guarantee exactly-once: tasks on Spark begin no transactions; use at-least-once, or run replicas"
         )
     retry = config.retry if way in TREATMENTS["retry_max_age"].holds else replace(config.retry, max_age=None)
     return replace(

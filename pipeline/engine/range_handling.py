@@ -2,10 +2,14 @@
 
 The shard is claimed, and its mark is committed, with the epoch that the driver got for the shard. So a second task, or
 one of an earlier driver that still runs, moves no offset, and a task that runs again begins at the last mark.
+
+With exactly-once, output and marks are in transactions of the shard's transactional id. A task that runs again fences
+the earlier attempt with this id before it reads the mark. If its transaction is lost, the task ends and says so: it
+has read its rows already, so the driver has the micro-batch handled again.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import ExitStack, asynccontextmanager, closing
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from math import inf
 
@@ -13,33 +17,28 @@ import trio
 from msgspec import Struct
 
 from tailrace.client.client_network import client_seams
-from tailrace.client.plain_login import Credentials
-from tailrace.client.record_producer import RecordProducer
 from tailrace.client.server_connection import RefusedError, UnreachableError, reason_of
-from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.runtime import logs
 from tailrace.runtime.backoff import spread_pause_seconds
 from tailrace.runtime.embedded.side_loop import BlockingCalls
 from tailrace.runtime.error_groups import first_error
-from tailrace.runtime.logs import FilteringBoundLogger
-from tailrace.runtime.network import Address
 from tailrace.runtime.seams import Seams
-from tailrace.trigger.config.trigger_config import TriggerConfig
 from tailrace.trigger.pool.worker_pool import WorkerPool, WorkerPoolError
 from tailrace.trigger.pool.workers import Workers
-from tailrace.trigger.replica.group_offsets import FencedError, GroupOffsets
+from tailrace.trigger.replica.group_offsets import Claim, FencedError, GroupOffsets
 from tailrace.trigger.replica.line_facts import LineFacts
 from tailrace.trigger.replica.line_runner import LineParts, LineRunner, Sender
 from tailrace.trigger.replica.mark_committer import MarkCommitter
-from tailrace.trigger.replica.output_sender import OutputSender
 from tailrace.trigger.replica.replica_metrics import ReplicaMetrics
-from tailrace.trigger.replica.side_topics import SideTopics
+from tailrace.trigger.replica.transaction_commits import TransactionCommits
+from tailrace.trigger.replica.transactional_output import TransactionalOutput
 from tailrace.trigger.shards.line_effects import ShardStopped
 from tailrace.trigger.shards.shard_line import ShardLine
 from tailrace.trigger.work import Shard
 
 from .engine_results import RangeResult, range_result
 from .engine_settings import workers_of_task
+from .range_outputs import RangeParts, broker_senders, outputs_of
 from .range_work import RangeWork, with_import_path
 from .row_batches import RowBatch, SparkRow, batches_of
 
@@ -49,16 +48,6 @@ FENCED = "another run or a replica of the trigger has taken over the shard"
 
 NextBatch = Callable[[], RowBatch | None]
 """Returns the next records, or None at the end. It may block."""
-
-
-class RangeParts(Struct, frozen=True):
-    """What the handling of ranges needs: workers, counters and seams."""
-
-    config: TriggerConfig
-    workers: Workers
-    metrics: ReplicaMetrics
-    seams: Seams
-    logger: FilteringBoundLogger
 
 
 def handle_now(work: RangeWork, number: int, first: int, rows: Iterable[SparkRow]) -> RangeResult:
@@ -76,10 +65,14 @@ async def handle_range(
 ) -> RangeResult:
     """Claims the shard, handles its rows and commits its mark."""
     try:
-        async with range_parts(work, shard, seams) as parts, broker_senders(work, parts) as senders:
-            offsets = GroupOffsets(senders.spus.another(), work.config.group, work.member_id)
-            with closing(offsets):
-                return await handle_claimed(work, shard, first, rows, parts, senders.of(parts), offsets)
+        async with range_parts(work, shard, seams) as parts:
+            if work.config.is_exactly_once:
+                with outputs_of(work, shard, work.config.group, parts) as outputs:
+                    return await handle_once(work, shard, first, rows, parts, outputs.of(parts.metrics))
+            async with broker_senders(work, parts) as senders:
+                offsets = GroupOffsets(senders.spus.another(), work.config.group, work.member_id)
+                with closing(offsets):
+                    return await handle_claimed(work, shard, first, rows, parts, senders.of(parts), offsets)
     except BaseExceptionGroup as group:
         error = first_error(group)
         if isinstance(error, WorkerPoolError):
@@ -99,9 +92,10 @@ async def handle_claimed(
     """Handles the rows of a shard from its mark on, with workers that run already."""
     epoch = work.epoch_of(shard.number)
     try:
-        start = max(first, await _claim(shard, epoch, parts, offsets))
+        claim = await _claimed(partial(offsets.claim, shard, epoch, work.config.seek_to), parts)
     except FencedError:
         return range_result(shard, first, first, parts.metrics, FENCED)
+    start = max(first, claim.offset)
     marked = MarkedRange(ShardLine(shard, start, work.config), shard, epoch)
     committer = MarkCommitter(offsets, parts.metrics, parts.logger)
     batches = batches_of(rows, shard.number, start)
@@ -120,6 +114,58 @@ async def handle_claimed(
     stopped = marked.line.stopped
     problem = FENCED if marked.is_fenced else stopped_text(stopped) if stopped else ""
     return range_result(shard, first, marked.mark, parts.metrics, problem)
+
+
+async def handle_once(
+    work: RangeWork, shard: Shard, first: int, rows: Iterable[SparkRow], parts: RangeParts, output: TransactionalOutput
+) -> RangeResult:
+    """Handles the rows of a shard from its mark on, and stores what they emit exactly once."""
+    epoch = work.epoch_of(shard.number)
+    try:
+        claim = await _claimed(partial(output.claim, epoch, work.config.seek_to), parts)
+    except FencedError:
+        return range_result(shard, first, first, parts.metrics, FENCED)
+    start = max(first, claim.offset)
+    batches = batches_of(rows, shard.number, start)
+    end = work.ends.get(shard.number, 0)
+    line = ShardLine(shard, start, work.config)
+    done = await handle_in_transactions(line, parts, output, partial(next, batches, None), end, epoch, claim.offset)
+    problem = "" if line.stopped is None else stopped_text(line.stopped)
+    return range_result(shard, first, done.mark, parts.metrics, problem, done.lost)
+
+
+class InTransactions(Struct, frozen=True):
+    """What became of an input in transactions."""
+
+    mark: int
+    """The offset before which everything is handled, and committed with its output."""
+    lost: str
+    """Why a transaction was lost. What was handled after the mark does not count then, and is handled again."""
+
+
+async def handle_in_transactions(
+    line: ShardLine,
+    parts: RangeParts,
+    output: TransactionalOutput,
+    next_batch: NextBatch,
+    end: int,
+    epoch: int,
+    committed: int,
+) -> InTransactions:
+    """Has all records of an input handled. Returns when all of it is committed, or when the line has stopped or lost
+    its transaction.
+
+    `committed` is the committed offset of the shard, and `epoch` that of its owner. The mark passes the offsets before
+    `end` that have no record.
+    """
+    runner = _runner(line, parts, output, lambda now: True)
+    commits = TransactionCommits(runner, output, parts.metrics, lambda: epoch, committed)
+    await _run_input(runner, parts, next_batch, end, partial(commits.run_line, interval=parts.config.commit_interval))
+    if runner.lost is None:
+        return InTransactions(commits.committed, "")
+    parts.metrics.lost_transactions += 1
+    parts.logger.warning("transaction_lost", reason=str(runner.lost), committed=commits.committed)
+    return InTransactions(commits.committed, str(runner.lost))
 
 
 def stopped_text(stopped: ShardStopped) -> str:
@@ -160,13 +206,27 @@ async def handle_input(
 
     The mark of the line passes the offsets before `end` that have no record.
     """
+    runner = _runner(line, parts, sender, may_hand_out)
+    await _run_input(runner, parts, next_batch, end, runner.run)
+
+
+def _runner(line: ShardLine, parts: RangeParts, sender: Sender, may_hand_out: Callable[[float], bool]) -> LineRunner:
     facts = LineFacts(parts.metrics, parts.logger)
     line_parts = LineParts(parts.workers, sender, facts, parts.metrics, parts.seams.wall_clock, parts.seams.chance)
-    runner = LineRunner(line, line_parts, may_hand_out)
+    return LineRunner(line, line_parts, may_hand_out)
+
+
+async def _run_input(
+    runner: LineRunner,
+    parts: RangeParts,
+    next_batch: NextBatch,
+    end: int,
+    run: Callable[[Callable[[], Awaitable[None]]], Awaitable[None]],
+) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_settle, runner, parts.workers)
         nursery.start_soon(_drain_if_stopped, runner)
-        await runner.run(partial(_read, runner, next_batch, end))
+        await run(partial(_read, runner, next_batch, end))
         nursery.cancel_scope.cancel()
 
 
@@ -195,12 +255,12 @@ async def _drain_if_stopped(runner: LineRunner) -> None:
     runner.changed.set()
 
 
-async def _claim(shard: Shard, epoch: int, parts: RangeParts, offsets: GroupOffsets) -> int:
-    """Returns the committed offset of the shard. Raises FencedError if somebody has claimed it with a later epoch."""
+async def _claimed(claim: Callable[[], Awaitable[Claim]], parts: RangeParts) -> Claim:
+    """Claims the shard as soon as that is possible. Raises FencedError if it was claimed with a later epoch."""
     failures = 0
     while True:
         try:
-            return (await offsets.claim(shard, epoch, parts.config.seek_to)).offset
+            return await claim()
         except (UnreachableError, RefusedError) as error:
             failures += 1
             if failures == 1:
@@ -245,43 +305,3 @@ async def range_parts(work: RangeWork, shard: Shard, seams: Seams) -> AsyncItera
         yield RangeParts(work.config, pool, ReplicaMetrics(), seams, logger)
         await pool.stop(STOP_SECONDS_MAX)
         nursery.cancel_scope.cancel()
-
-
-class BrokerSenders(Struct, frozen=True):
-    """What sends output and dead letters to topics, and a client of the brokers."""
-
-    spus: SpuClient
-    producer: RecordProducer
-    side_topics: SideTopics
-
-    def of(self, parts: RangeParts) -> Sender:
-        """Returns a sender that counts in the metrics of these parts."""
-        return OutputSender(
-            self.producer, self.side_topics, parts.config, parts.metrics, parts.seams.chance, parts.logger
-        )
-
-
-@asynccontextmanager
-async def broker_senders(work: RangeWork, parts: RangeParts) -> AsyncIterator[BrokerSenders]:
-    """Yields senders while their producer runs.
-
-    Transactional output begins here: a producer with a transactional id for the shard, whose transaction also commits
-    the mark.
-    """
-    seams = parts.seams
-    with ExitStack() as stack:
-        spus = stack.enter_context(closing(client_of(work, seams)))
-        side_topics = stack.enter_context(closing(SideTopics(spus.another(), parts.config.topic, parts.logger)))
-        producer = RecordProducer(spus, seams.wall_clock, seams.chance)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(producer.run)
-            yield BrokerSenders(spus, producer, side_topics)
-            nursery.cancel_scope.cancel()
-
-
-def client_of(work: RangeWork, seams: Seams) -> SpuClient:
-    """Returns a client of the brokers, with the access key of the trigger."""
-    config = work.config
-    key = config.access_key
-    credentials = None if key is None else Credentials(config.access_user or config.name, key)
-    return SpuClient(seams.network, [Address(*each) for each in work.brokers], BOOTSTRAP, credentials)

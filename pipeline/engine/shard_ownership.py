@@ -25,18 +25,20 @@ from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Address
 from tailrace.runtime.seams import Seams
-from tailrace.trigger.config.trigger_config import TriggerConfig
+from tailrace.trigger.config.trigger_config import SeekTo, TriggerConfig
 from tailrace.trigger.membership.member import MembershipConfig
 from tailrace.trigger.membership.member_lease import MemberLease
-from tailrace.trigger.replica.group_offsets import FencedError, GroupOffsets
+from tailrace.trigger.replica.group_offsets import Claim, FencedError, GroupOffsets
 from tailrace.trigger.replica.lone_membership import LoneMembership
 from tailrace.trigger.replica.membership_task import Membership
+from tailrace.trigger.replica.replica_metrics import ReplicaMetrics
 from tailrace.trigger.replica.replica_setup import ReplicaServers
 from tailrace.trigger.replica.state_store import ScStateStore
 from tailrace.trigger.replica.trigger_replica import ReplicaMembership
 from tailrace.trigger.work import Shard
 
 from .live_members import conflict_with
+from .range_outputs import shard_outputs
 
 LEAVE_SECONDS_MAX = 5.0
 """How long the departure from the group may take."""
@@ -166,7 +168,7 @@ class ShardOwnership:
                 nursery.start_soon(membership.run)
                 await self._all_gained(shards, membership)
                 offsets = stack.enter_context(closing(GroupOffsets(spus.another(), config.group, self._member_id)))
-                positions = {each: await self._claim(each, offsets, membership) for each in range(shards)}
+                positions = {each: await self._claim(each, offsets, membership, spus) for each in range(shards)}
                 brokers = tuple(Address(each.host, each.port) for each in found.brokers)
                 self._owned = Owned(
                     brokers, spus.asks_for_credentials is True, positions, await _ends(spus, config.topic, shards)
@@ -208,11 +210,21 @@ class ShardOwnership:
                 said = membership.waiting_for
                 self._logger.info("waiting_for_shards", reason=said)
 
-    async def _claim(self, shard: int, offsets: GroupOffsets, membership: ReplicaMembership) -> int:
+    async def _claim(self, number: int, offsets: GroupOffsets, membership: ReplicaMembership, spus: SpuClient) -> int:
+        shard, config, seams = Shard(self._config.topic, number), self._config, self._seams
+        if not config.is_exactly_once:
+            return await self._claimed(number, partial(offsets.claim, shard), membership)
+        # So the transaction of a task of an earlier driver ends now, and not at its timeout.
+        with shard_outputs(spus, shard, config.group, config, self._member_id, seams, self._logger) as outputs:
+            return await self._claimed(number, outputs.of(ReplicaMetrics()).claim, membership)
+
+    async def _claimed(
+        self, number: int, claim_with: Callable[[int, SeekTo], Awaitable[Claim]], membership: ReplicaMembership
+    ) -> int:
         failures = 0
         while True:
             try:
-                claim = await offsets.claim(Shard(self._config.topic, shard), self.epochs[shard], self._config.seek_to)
+                claim = await claim_with(self.epochs[number], self._config.seek_to)
             except FencedError as fenced:
                 # The driver owns the shard, so the other claim is from before the state object was made anew.
                 await membership.raise_epoch(fenced.epoch)
@@ -220,7 +232,7 @@ class ShardOwnership:
             except (UnreachableError, RefusedError) as error:
                 failures += 1
                 if failures == 1:
-                    self._logger.warning("shard_not_claimed", shard=shard, reason=reason_of(error))
+                    self._logger.warning("shard_not_claimed", shard=number, reason=reason_of(error))
                 await trio.sleep(spread_pause_seconds(failures, self._seams.chance))
             else:
                 return claim.offset

@@ -15,7 +15,7 @@ from tailrace.pipeline.engine.engine_results import RangeResult
 from tailrace.pipeline.engine.engine_settings import EngineSettingsError
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.runtime.network import Address
-from tailrace.trigger.config.trigger_config import Retry, RetryMode
+from tailrace.trigger.config.trigger_config import Guarantee, Retry, RetryMode
 from tailrace.trigger.replica.replica_setup import ReplicaServers
 
 
@@ -47,10 +47,12 @@ def test_tasks_get_absolute_paths(settings: BackfillSettings, tmp_path: Path, mo
 
 
 def test_what_cannot_be_meant_is_refused(settings: BackfillSettings) -> None:
+    once = config(guarantee=Guarantee.EXACTLY_ONCE)
     wrong = {
         "the window ends before it begins": {"window": Window(2, 2)},
         "give --progress DIR": {"output_archive": None},
         "give no --progress": {"progress": "p"},
+        "with exactly-once the cluster keeps": {"output_archive": None, "progress": "p", "config": once},
         "another directory": {"output_archive": settings.archive},
         "has no topic nothing": {"config": config(topic="nothing")},
     }
@@ -68,3 +70,5 @@ def test_topics_need_brokers(settings: BackfillSettings, tmp_path: Path) -> None
     wanted = replace(settings, output_archive=None, progress=str(tmp_path / "progress"), servers=nobody)
     with pytest.raises(UnreachableError):
         plan_backfill(wanted)
+    with pytest.raises(UnreachableError):
+        plan_backfill(replace(wanted, progress=None, config=config(guarantee=Guarantee.EXACTLY_ONCE)))

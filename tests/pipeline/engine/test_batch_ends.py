@@ -13,7 +13,7 @@ from spus import ADDRESS
 from tailrace.client.group_client import GroupClient
 from tailrace.client.log_facts import Partition
 from tailrace.pipeline.engine.batch_ends import ends_of_batch, gaps_to_mark, mark_gaps
-from tailrace.pipeline.engine.range_handling import client_of
+from tailrace.pipeline.engine.range_outputs import client_of
 from tailrace.pipeline.engine.range_work import RangeWork
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.runtime.chance import RandomChance

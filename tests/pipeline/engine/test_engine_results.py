@@ -14,6 +14,7 @@ def _metrics(events: int) -> ReplicaMetrics:
     metrics.events = events
     metrics.failures["raised"] = 2
     metrics.dead_letters = 1
+    metrics.lost_transactions = 1
     metrics.handler_seconds.observe(0.003, events)
     return metrics
 
@@ -23,12 +24,13 @@ def test_sums_of_tasks_are_the_metrics_of_the_run() -> None:
     counts.add([range_result(SHARD, 0, 10, _metrics(10)), range_result(Shard("orders", 1), 0, 4, _metrics(4))])
     counts.add([range_result(SHARD, 10, 15, _metrics(5))])
     assert (counts.metrics.events, counts.metrics.failures["raised"], counts.metrics.dead_letters) == (19, 6, 3)
+    assert counts.metrics.lost_transactions == 3
     assert sum(counts.metrics.handler_seconds.counts) == 19
     assert counts.marks == {SHARD: 15, Shard("orders", 1): 4}
 
 
 def test_a_result_survives_its_encoding() -> None:
-    result = range_result(SHARD, 3, 9, _metrics(6), "stopped at offset 9")
+    result = range_result(SHARD, 3, 9, _metrics(6), "stopped at offset 9", "the transaction is lost")
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(result), type=RangeResult) == result
 
 

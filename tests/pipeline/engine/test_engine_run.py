@@ -8,7 +8,8 @@ from trigger_replicas import config
 from worker_pools import function_in
 
 from tailrace.pipeline.engine import run_trigger
-from tailrace.pipeline.engine.engine_run import EngineRun, EngineRunSettings
+from tailrace.pipeline.engine.engine_results import EngineCounts, RangeResult
+from tailrace.pipeline.engine.engine_run import LOSSES_MAX, EngineRun, EngineRunSettings, handle_until_committed
 from tailrace.pipeline.engine.engine_settings import EngineSettingsError
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.runtime.network import Address
@@ -56,3 +57,33 @@ def test_the_file_of_the_function_is_read_at_the_start(tmp_path: Path) -> None:
     settings = EngineRunSettings(config=config(), source=missing, servers=NO_BROKER, checkpoint="c")
     with pytest.raises(FunctionLoadError, match=r"missing\.py"):
         EngineRun(settings)
+
+
+def _results(*marks: int, lost: str = "", problem: str = "") -> list[RangeResult]:
+    return [RangeResult("orders", shard, 0, mark, lost=lost, problem=problem) for shard, mark in enumerate(marks)]
+
+
+def _handle(attempts: list[list[RangeResult]]) -> tuple[int, list[float]]:
+    """Handles a micro-batch. Returns how many attempts are left, and the pauses."""
+    pauses: list[float] = []
+    handle_until_committed(lambda: attempts.pop(0), EngineCounts(), pauses.append)
+    return len(attempts), pauses
+
+
+def test_a_micro_batch_is_handled_again_while_transactions_are_lost() -> None:
+    attempts = [_results(3, 5, lost="fenced"), _results(3, 7, lost="fenced"), _results(9, 9), _results(9, 9)]
+    assert _handle(attempts) == (1, [0.2, 0.2])
+
+
+def test_a_micro_batch_that_does_not_get_on_ends_the_run() -> None:
+    attempts = [_results(3, 5, lost="fenced")] * LOSSES_MAX
+    with pytest.raises(JobError, match="shard orders/0: fenced; 5 attempts have failed"):
+        _handle(attempts)
+    assert attempts == []
+
+
+def test_a_shard_with_a_problem_ends_the_run_at_once() -> None:
+    attempts = [_results(3, problem="stopped at offset 3"), _results(4)]
+    with pytest.raises(JobError, match="shard orders/0: stopped at offset 3"):
+        _handle(attempts)
+    assert len(attempts) == 1

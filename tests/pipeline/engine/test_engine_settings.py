@@ -44,9 +44,12 @@ def test_retries_aside_are_refused() -> None:
         engine_config(_config(retry=Retry(mode=RetryMode.ASIDE)), Way.STREAM)
 
 
-def test_transactions_are_refused() -> None:
-    with pytest.raises(EngineSettingsError, match="guarantee exactly-once"):
-        engine_config(_config(guarantee=Guarantee.EXACTLY_ONCE), Way.STREAM)
+def test_only_an_exactly_once_backfill_has_a_commit_interval() -> None:
+    once = _config(guarantee=Guarantee.EXACTLY_ONCE, commit_interval=3.0)
+    assert engine_config(once, Way.STREAM).is_exactly_once
+    assert without_effect(once, Way.BACKFILL) == []
+    assert without_effect(_config(commit_interval=3.0), Way.BACKFILL) == ["commit_interval"]
+    assert without_effect(_config(commit_interval=3.0), Way.STREAM) == []
 
 
 def test_lists_of_events_are_full_and_reads_have_no_pauses() -> None:

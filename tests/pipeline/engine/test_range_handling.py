@@ -19,15 +19,8 @@ from tailrace.client.log_facts import Partition
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.pipeline.engine.engine_results import RangeResult
 from tailrace.pipeline.engine.engine_settings import Way, engine_config
-from tailrace.pipeline.engine.range_handling import (
-    FENCED,
-    RangeParts,
-    broker_senders,
-    client_of,
-    handle_claimed,
-    handle_input,
-    range_parts,
-)
+from tailrace.pipeline.engine.range_handling import FENCED, handle_claimed, handle_input, range_parts
+from tailrace.pipeline.engine.range_outputs import RangeParts, broker_senders, client_of
 from tailrace.pipeline.engine.range_work import RangeWork
 from tailrace.pipeline.engine.row_batches import SparkRow, batches_of
 from tailrace.runtime.chance import RandomChance

@@ -13,11 +13,17 @@ from trigger_replicas import Handled, ReplicaWorld, config, until
 
 from tailrace.client.sc_client import ScClient
 from tailrace.client.server_connection import UnreachableError
+from tailrace.client.spu_client import BOOTSTRAP, SpuClient
+from tailrace.client.transactions.transaction_errors import ProducerFencedError
+from tailrace.client.transactions.transactional_producer import TransactionalProducer
 from tailrace.pipeline.engine.shard_ownership import LOST, RELEASED, OwnershipError, ShardOwnership
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.network import Address
 from tailrace.runtime.seams import Seams, real_seams
+from tailrace.trigger.config.trigger_config import Guarantee
 from tailrace.trigger.replica.replica_setup import ReplicaServers
+from tailrace.trigger.replica.transactional_output import transactional_id
+from tailrace.trigger.work import Output, Shard
 
 
 @asynccontextmanager
@@ -28,9 +34,9 @@ async def _orders() -> AsyncIterator[tuple[GroupedSpu, ReplicaWorld]]:
         nursery.cancel_scope.cancel()
 
 
-def _ownership(spu: GroupedSpu, sc: tuple[Address, ...] = (SC_PUBLIC,)) -> ShardOwnership:
+def _ownership(spu: GroupedSpu, sc: tuple[Address, ...] = (SC_PUBLIC,), **changes: object) -> ShardOwnership:
     seams = Seams(spu.network, SimulatedFiles(), spu.clock, RandomChance())
-    return ShardOwnership(config(), ReplicaServers(sc, (ADDRESS,)), "spark", seams, structlog.get_logger())
+    return ShardOwnership(config(**changes), ReplicaServers(sc, (ADDRESS,)), "spark", seams, structlog.get_logger())
 
 
 async def test_a_driver_that_must_release_shards_before_it_has_all_of_them_gives_up(autojump_clock: object) -> None:
@@ -116,6 +122,23 @@ async def test_without_an_sc_a_driver_is_alone(autojump_clock: object) -> None:
             await until(lambda: ownership.owned is not None)
             assert dict(ownership.epochs) == {0: 1, 1: 1}
             stop.set()
+
+
+async def test_a_driver_aborts_what_tasks_of_a_killed_one_have_left_open(autojump_clock: object) -> None:
+    async with _orders() as (spu, _):
+        spus = SpuClient(spu.network, [ADDRESS], BOOTSTRAP)
+        task = TransactionalProducer(spus, transactional_id("billing", Shard("orders", 1)), spu.clock, RandomChance(1))
+        await task.initialize()
+        assert not await task.send([Output("orders", None, b"lost", partition=0)])
+        ownership, stop = _ownership(spu, guarantee=Guarantee.EXACTLY_ONCE), trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ownership.run, stop)
+            await until(lambda: ownership.owned is not None)
+            stop.set()
+        with pytest.raises(ProducerFencedError):
+            await task.commit("billing", {})
+        task.close()
+        spus.close()
 
 
 def test_a_failure_to_join_is_raised_where_the_driver_waits() -> None:
