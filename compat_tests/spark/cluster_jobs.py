@@ -7,8 +7,11 @@ document per line: the exit status and what the command printed.
 import io
 import json
 import os
+import subprocess
 import sys
+import sysconfig
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -29,10 +32,25 @@ SETTINGS = {
 }
 
 
+def python_without_tailrace() -> Path:
+    """Makes a program that is this Python with its packages, but without Tailrace. Executors get that from jobs.
+
+    Without the module `site`, Python reads no file that says where editable packages are.
+    """
+    path = Path("python-without-tailrace").absolute()
+    packages = sysconfig.get_path("purelib")
+    path.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{packages}" exec {sys.executable} -S "$@"\n')
+    path.chmod(0o755)
+    with_packages = subprocess.run([path, "-c", "import msgspec"])
+    assert with_packages.returncode == 0, "it has the packages"
+    with_tailrace = subprocess.run([path, "-c", "import tailrace"], env={}, capture_output=True)
+    assert with_tailrace.returncode != 0, "it has no Tailrace"
+    return path
+
+
 def serve() -> None:
     """Runs commands until the input ends."""
-    # Without it Spark takes the first python3 of PATH for its workers.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = str(python_without_tailrace())
     builder = SparkSession.builder.master(MASTER).appName("tailrace cluster jobs")
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)

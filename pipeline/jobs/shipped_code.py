@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import tailrace
@@ -40,7 +41,8 @@ def code_zip(root: Path = _ROOT) -> bytes:
 def ship(spark: "SparkSession", directory: str) -> None:
     """Gives the executors of the session our code. `directory` must live as long as the session.
 
-    Threads of this process need nothing, so a session in local mode gets nothing.
+    Threads of this process need nothing, so a session in local mode gets nothing. The server of Spark Connect takes a
+    copy at once, and notices a copy that it has already.
     """
     if not is_connect(spark) and runs_in_one_process(str(spark.sparkContext.master)):
         return
@@ -53,7 +55,11 @@ def ship(spark: "SparkSession", directory: str) -> None:
 
 
 def ship_once(spark: "SparkSession") -> None:
-    """Gives the executors of a classic session our code, if they do not have it yet."""
+    """Gives the executors of a session our code, if they do not have it yet."""
+    if is_connect(spark):
+        with TemporaryDirectory() as directory:
+            ship(spark, directory)
+        return
     context = spark.sparkContext
     if runs_in_one_process(str(context.master)) or any(each.endswith(f"/{ZIP_NAME}") for each in context.listFiles):
         return

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
+from tailrace.pipeline.jobs.shipped_code import ship_once
 from tailrace.pipeline.jobs.worker_reuse import drop_zip_finders
 
 from .segment_columns import schema_text
@@ -21,7 +22,8 @@ NAME = "tailrace-segments"
 
 
 def register(spark: "SparkSession") -> None:
-    """Makes the data source known to a session."""
+    """Makes the data source known to a session, whose executors get our code."""
+    ship_once(spark)
     spark.dataSource.register(SegmentsDataSource)
 
 

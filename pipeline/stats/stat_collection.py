@@ -64,8 +64,7 @@ def stats(
 
 def counted(spark: "SparkSession", source: StatSource, *, top: int = TOP, report: Report | None = None) -> StatsResult:
     """Computes the statistics of a source. Raises JobError."""
-    if not is_connect(spark):
-        ship_once(spark)
+    ship_once(spark)
     source.use(spark)
     try:
         return _Collection(spark, source, top, _Steps(report)).result()
