@@ -75,11 +75,18 @@ class PartWriter:
     def write(self, state: PartState) -> None:
         """Writes a part with what is pending, after which the partition is in this state.
 
-        A part that another attempt has written meanwhile is taken over. Raises OSError.
+        A part that another attempt has written meanwhile is taken over. Raises ReplayError.
         """
         while self._pending.ranges or (state.is_end and not self.state.is_end):
             path = self._path(self._number)
-            if write_once(path, _encode(self._names, self._pending.ranges, state)):
+            try:
+                is_first = write_once(path, _encode(self._names, self._pending.ranges, state))
+            except OSError as error:
+                raise ReplayError(
+                    f"{path} cannot be written: {error.strerror or error}: run the same command again when it can, and "
+                    "the replay goes on"
+                ) from error
+            if is_first:
                 self.state = state
             else:
                 self.state = _read_state(path)

@@ -1,9 +1,11 @@
+from errno import ENOSPC
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tailrace.pipeline.replay import map_parts
 from tailrace.pipeline.replay.map_parts import (
     MapNames,
     PartWriter,
@@ -83,3 +85,21 @@ def test_a_document_is_written_once(tmp_path: Path) -> None:
     assert write_document(directory, b"one")
     assert not write_document(directory, b"two")
     assert read_document(directory) == b"one"
+
+
+def test_a_full_disk_is_a_sentence_and_the_part_can_be_written_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str, content: bytes) -> bool:
+        raise OSError(ENOSPC, "No space left on device")
+
+    writer = PartWriter(str(tmp_path), NAMES, ReplayPosition(0, 0))
+    writer.add([MappedRange(0, 0, 5)])
+    with monkeypatch.context() as patched:
+        patched.setattr(map_parts, "write_once", refuse)
+        with pytest.raises(
+            ReplayError, match=r"p00003-0+\.parquet cannot be written: No space left on device: run the"
+        ):
+            writer.write(PartState(ReplayPosition(5, 5, 5, 5)))
+    writer.write(PartState(ReplayPosition(5, 5, 5, 5)))
+    assert list(partition_ranges(str(tmp_path), 3)) == [MappedRange(0, 0, 5)]
