@@ -57,7 +57,8 @@ def stats(
 ) -> StatsResult:
     """Computes the statistics of the topics in data directories of SPUs. Raises JobError.
 
-    `topics` empty stands for all topics. A log is read up to its high watermark, also while its SPU runs.
+    `topics` empty stands for all topics that are not internal. A log is read up to its high watermark, also while its
+    SPU runs.
     """
     return counted(spark, source_of(segments=segments, archive=archive, topics=topics), top=top, report=report)
 

@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from tailrace.cluster.topic_names import INTERNAL_TOPICS
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
 from tailrace.pipeline.jobs.job_errors import JobError, WrongUsageError
 from tailrace.pipeline.segments.query_planning import QueryPlan
@@ -57,9 +58,14 @@ class SegmentSource:
             # Executors may have another working directory.
             "paths": json.dumps([os.path.abspath(each) for each in paths]),
             "includeUnsealed": "true",
-            **({"topic": json.dumps(list(topics))} if topics else {}),
         }
         try:
+            known = set(QueryPlan(read_options(self._options)).topics.values()) if not topics else set()
+            # Without a choice, all topics are counted but internal ones, as everywhere.
+            chosen = list(topics) or sorted(known - INTERNAL_TOPICS)
+            if not chosen:
+                raise WrongUsageError(f"there are only internal topics below {self.name}: name one to count it")
+            self._options["topic"] = json.dumps(chosen)
             QueryPlan(read_options(self._options))
         except OptionError as error:
             raise WrongUsageError(str(error)) from error
