@@ -123,6 +123,7 @@ EXPECTED = (
     ("tailrace pipeline audit ./data", "ok: "),
     ("tailrace pipeline archive verify ./archive", "proven: the archive has 5000 records of 4 partitions exactly once"),
     ("tailrace pipeline stats --archive ./large-orders", "large-orders"),
+    ("tailrace trigger run large.py", "events                5 000"),
     ("tailrace pipeline verify-replay --map ./orders-map", "orders-again has each of 5000 records once"),
 )
 """How a program or command begins, and a text that it must print."""
