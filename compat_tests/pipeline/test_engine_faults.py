@@ -4,7 +4,7 @@ Then a last run handles the rest. The function got every committed record, in th
 repeats, and none that was aborted; every event has its output, exactly once for readers of committed records, and the
 marks are the ends of the log. By default some faults happen to one run. `make soak SOAK=engine` sets
 TAILRACE_SOAK_FAULTS: then so many faults happen in random order, and again to a trigger that stores output at least
-once. TAILRACE_SOAK_SEED chooses another order.
+once. Last, a backfill is killed as often. TAILRACE_SOAK_SEED chooses another order.
 """
 
 import os
@@ -16,14 +16,17 @@ from pathlib import Path
 import pytest
 from chaos.transaction_load import LibrdkafkaTransactions
 from node_cluster import Watcher
-from pipeline.common_faults import small_disk
+from pipeline.common_faults import kill_processes_of_executors, small_disk
 from pipeline.engine_faults import ALL, SHORT, Fault, FaultyEngine
 from pipeline.running_engine import AT_LEAST_ONCE, EXACTLY_ONCE, OUTPUT, OUTPUT_PARTITIONS, PARTITIONS, PLACES, TOPIC
+from pipeline.running_job import LOCAL, SEPARATE
 from spu_cluster import SeparateCluster
+from waiting import wait_until
 
 FAULTS = int(os.environ.get("TAILRACE_SOAK_FAULTS", "0"))
 SEED = int(os.environ.get("TAILRACE_SOAK_SEED", "1"))
 SECONDS_PER_FAULT_MAX = 600
+TRANSACTIONS_PER_FAULT = 40
 
 
 @pytest.fixture
@@ -78,3 +81,29 @@ def test_every_committed_record_is_handled_in_order_whatever_fails(
     seen = faulty.engine.seen()
     print(f"{len(seen)} events, {len(seen) - len({(each.shard, each.offset) for each in seen})} of them repeats")
     assert faulty.engine.contradictions(faulty.starts) == []
+
+
+@pytest.mark.skipif(not FAULTS, reason="takes minutes; `make soak SOAK=engine` runs it")
+@pytest.mark.parametrize("guarantee", [EXACTLY_ONCE])
+@pytest.mark.timeout(900 + FAULTS * SECONDS_PER_FAULT_MAX)
+def test_a_backfill_stores_each_output_once_whatever_fails(faulty: FaultyEngine, cluster: SeparateCluster) -> None:
+    producer = LibrdkafkaTransactions("orders", cluster.bootstrap, PLACES, per_place=50)
+    wait_until(lambda: producer.committed() >= FAULTS * TRANSACTIONS_PER_FAULT, 300, "there are records to archive")
+    producer.stop()
+    assert producer.errors == []
+    engine = faulty.engine
+    engine.archive()
+    for number in range(FAULTS):
+        run = engine.backfill(*SEPARATE)
+        engine.wait_for_events(run)
+        if number % 2:
+            kill_processes_of_executors(run)
+            engine.wait_for_events(run)
+        if number % 3 == 0:
+            faulty.fail_over()
+        run.kill_driver()
+    last = engine.backfill(*LOCAL)
+    assert last.wait() == 0, last.said()
+    seen = engine.seen()
+    print(f"{len(seen)} events, {len(seen) - len({(each.shard, each.offset) for each in seen})} of them repeats")
+    assert engine.contradictions({}, of_archive=True) == []
