@@ -1,6 +1,7 @@
 """A Delta table of an archive, partitioned by date."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from tailrace.runtime.wall_clock import SystemClock, WallClock
 from .archive_tables import TableFile, TablePlan
 
 _DATE = "date"
+_DECORATION = re.compile(r"\x1b\[\d*m|\u21b3")
 _DESCRIPTION = "Archive of Tailrace, "
 
 
@@ -37,8 +39,8 @@ class DeltaArchiveTable:
             table = self._table = DeltaTable(self.files_directory)
             actions = pa.table(table.get_add_actions()).column("path").to_pylist()
             seq = table.transaction_version(_app_id(archive)) or 0
-        except DeltaError as error:
-            raise JobError(f"{self.place} cannot be read: {error}") from error
+        except (DeltaError, OSError) as error:
+            raise JobError(f"{self.place} cannot be read: {_in_one_line(error)}") from error
         if table.metadata().description != f"{_DESCRIPTION}{archive}":
             raise JobError(f"{self.place} is not one of this archive: name another directory")
         return seq, set(actions)
@@ -81,7 +83,7 @@ class DeltaArchiveTable:
         except CommitFailedError:
             return False
         except (DeltaError, OSError) as error:
-            raise JobError(f"{self.place} cannot be changed: {error}") from error
+            raise JobError(f"{self.place} cannot be changed: {_in_one_line(error)}") from error
         return True
 
     def _add_columns(self, table: Any, schema: pa.Schema) -> None:
@@ -97,6 +99,11 @@ class DeltaArchiveTable:
                 )
         if new := [field for field in wanted if field.name not in known]:
             table.alter.add_columns(new)
+
+
+def _in_one_line(error: Exception) -> str:
+    """Returns the message of an error of deltalake in one line, without the colours and arrows of its causes."""
+    return "; ".join(line for each in str(error).splitlines() if (line := _DECORATION.sub("", each).strip()))
 
 
 def _app_id(archive: str) -> str:

@@ -24,6 +24,8 @@ def delta_table(
     Raises JobError and ManifestError; the table is then as it was.
     """
     _require("deltalake", "delta")
+    if not path:
+        raise WrongUsageError("the directory of the Delta table is empty: name one, such as ./table")
     return update_table(ArchiveFolder(directory, store_of), DeltaArchiveTable(path), topics)
 
 

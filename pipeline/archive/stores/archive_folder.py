@@ -64,6 +64,8 @@ def create_archive(directory: str, archive: Archive) -> bool:
 
 def archive_at(directory: str) -> Archive | None:
     """Reads which archive the directory is; None if it is none. Raises JobError and ManifestError."""
+    if not directory:
+        raise WrongUsageError("the directory of the archive is empty: name one, such as ./archive")
     path = f"{directory}/{ARCHIVE}"
     try:
         return decode(read_file(path), Archive, path)

@@ -116,3 +116,10 @@ def test_a_table_of_something_else_stays_as_it_is(archive: SampleArchive, path: 
         update_table(archive.folder, DeltaArchiveTable(path))
     with pytest.raises(JobError, match="needs a directory of its own"):
         update_table(archive.folder, DeltaArchiveTable(f"{archive.directory}/data/table"))
+
+
+def test_a_path_that_is_a_file_is_said_in_one_line(archive: SampleArchive, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(JobError, match=r"the Delta table .*/file cannot be read: .*Not a directory") as found:
+        update_table(archive.folder, DeltaArchiveTable(str(tmp_path / "file")))
+    assert str(found.value).isprintable()

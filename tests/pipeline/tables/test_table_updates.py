@@ -16,6 +16,12 @@ def test_a_directory_that_is_no_archive_makes_no_table(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_delta_table_has_a_directory(tmp_path: Path) -> None:
+    pytest.importorskip("deltalake")
+    with pytest.raises(JobError, match="the directory of the Delta table is empty"):
+        delta_table(str(tmp_path), "")
+
+
 def test_an_iceberg_table_has_a_namespace(tmp_path: Path) -> None:
     pytest.importorskip("pyiceberg")
     with pytest.raises(JobError, match="'orders' is no name of an Iceberg table: write NAMESPACE"):

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tailrace.pipeline.archive.manifest import archive_manifest
 from tailrace.pipeline.archive.manifest.archive_manifest import ManifestError, encode
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder, archive_at, create_archive, new_token
-from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.job_errors import JobError, WrongUsageError
 from tailrace.runtime.chance import RandomChance
 
 CHANCE = RandomChance(1)
@@ -78,6 +78,11 @@ def test_other_directories_are_no_archives(tmp_path: Path) -> None:
     (tmp_path / "archive.json").write_text('{"version":2,"id":"x","head":"files"}')
     with pytest.raises(ManifestError, match="has format version 2"):
         ArchiveFolder(str(tmp_path))
+
+
+def test_no_archive_is_at_the_root_because_a_name_is_empty() -> None:
+    with pytest.raises(WrongUsageError, match="the directory of the archive is empty"):
+        ArchiveFolder("")
 
 
 def test_a_head_that_lives_elsewhere_is_not_looked_for_beside_the_files(tmp_path: Path) -> None:
