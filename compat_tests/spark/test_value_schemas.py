@@ -13,7 +13,7 @@ from pyspark.sql import Row, SparkSession
 from segment_logs import Spu, append
 
 from tailrace.cli.main import main
-from tailrace.pipeline.archive import read_archive
+from tailrace.pipeline.archive import archive, read_archive
 from tailrace.pipeline.tables import delta_table
 
 Capture = pytest.CaptureFixture[str]
@@ -35,6 +35,13 @@ async def _write(directory: Path) -> None:
     append(log, [(b"key-%d" % (number % 2), value) for number, value in enumerate(VALUES)])
     await log.sync()
     await spu.commit(log.log_end)
+
+
+async def _write_one(spu: Spu, partition: int, value: bytes) -> None:
+    log = spu.log(partition)
+    append(log, [(b"key", value)])
+    await log.sync()
+    await spu.commit(log.log_end, partition)
 
 
 def _run(capsys: Capture, *words: str) -> tuple[int, str, str]:
@@ -78,3 +85,17 @@ def test_values_are_columns_and_none_is_lost(spark_session: SparkSession, tmp_pa
     found = table.sort_by("offset").to_pylist()
     assert found[0]["data"]["place"] == {"the city": "Graz"}
     assert [row["dataError"] for row in found] == [row.dataError for row in rows]
+
+
+def test_a_new_field_is_a_column_whichever_partition_has_it_first(spark_session: SparkSession, tmp_path: Path) -> None:
+    data, to, schema = tmp_path / "spu", str(tmp_path / "archive"), tmp_path / "order.ddl"
+    spu = Spu(data)
+    for partition, value, ddl in (
+        (1, b'{"id":1}', "id BIGINT"),
+        (0, b'{"id":2,"city":"Graz"}', "id BIGINT, city STRING"),
+    ):
+        trio.run(_write_one, spu, partition, value)
+        schema.write_text(ddl)
+        archive(spark_session, ["events"], to, segments=[str(data)], schema=f"json:{schema}")
+    rows = read_archive(spark_session, to).select("data.id", "data.city").orderBy("id").collect()
+    assert [tuple(row) for row in rows] == [(1, None), (2, "Graz")]
