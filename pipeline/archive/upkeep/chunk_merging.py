@@ -13,7 +13,7 @@ from tailrace.pipeline.archive.chunks.chunk_writing import ChunkTarget, WrittenC
 from tailrace.pipeline.archive.manifest.archive_manifest import Chunk
 from tailrace.pipeline.archive.manifest.rollup_sums import add
 from tailrace.pipeline.jobs.job_errors import JobError
-from tailrace.pipeline.schemas.value_schemas import DATA, VALUE_COLUMNS
+from tailrace.pipeline.schemas.value_schemas import DATA, DATA_ERROR, VALUE_COLUMNS
 from tailrace.pipeline.segments.arrow_rows import ArrowBatch, RecordRows
 from tailrace.pipeline.segments.log_gaps import Gap
 from tailrace.pipeline.segments.log_pieces import LogPiece
@@ -25,7 +25,7 @@ from .compaction_planning import Merge
 
 _ONE_CHUNK = 2**62
 _US_PER_MS = 1000
-_OTHER_SCHEMA = "the value was decoded by an older schema, and a merged file has the newest one"
+_OTHER_SCHEMA = "the value was decoded by a schema with other types, and a merged file has those of the newest one"
 
 
 class MergeTask(Struct, frozen=True):
@@ -84,11 +84,16 @@ def merge_into_one(task: MergeTask, chance: Chance) -> WrittenChunks:
 
 
 def value_type(directory: str, chunks: Sequence[Chunk]) -> Any:
-    """Returns the type that decoded values have in the newest file; None if they are in no file. Raises JobError."""
-    for chunk in reversed(chunks):
+    """Returns the type that decoded values get; None if no file has any. Raises JobError.
+
+    It has the fields of all chunks, unless a type was changed: then it is the type of the newest chunk.
+    """
+    values: Any = None
+    for chunk in chunks:
         if (found := _value_type_of(directory, chunk)) is not None:
-            return found
-    return None
+            both = None if values is None else with_fields_of_both(values, found)
+            values = found if both is None else both
+    return values
 
 
 def _value_type_of(directory: str, chunk: Chunk) -> Any:
@@ -121,15 +126,41 @@ def pieces_of(directory: str, chunk: Chunk, values: Any = None) -> Iterator[LogP
 
 
 def _with_values(batch: ArrowBatch, values: Any, known: Any) -> ArrowBatch:
-    """Returns the rows with decoded values of one type. Rows of another schema keep their raw values only."""
+    """Returns the rows with decoded values of one type. Fields that rows do not have are null there.
+
+    Rows whose values have other types keep their raw values only.
+    """
     if known == values:
         return batch
     records = batch.select(list(RECORD_COLUMNS))
-    data = pa.nulls(batch.num_rows, values)
-    errors = pa.nulls(batch.num_rows, pa.string())
-    if known is not None:
+    if known is None:
+        data, errors = pa.nulls(batch.num_rows, values), pa.nulls(batch.num_rows, pa.string())
+    elif with_fields_of_both(values, known) == values:
+        data, errors = batch.column(DATA).cast(values), batch.column(DATA_ERROR)
+    else:
+        data = pa.nulls(batch.num_rows, values)
         errors = pa.array([_OTHER_SCHEMA] * batch.num_rows, pa.string())
     return pa.RecordBatch.from_arrays([*records.columns, data, errors], [*records.schema.names, *VALUE_COLUMNS])
+
+
+def with_fields_of_both(older: Any, newer: Any) -> Any:
+    """Returns the type of Arrow with the fields of both types; None if a field has another type in each."""
+    if older == newer:
+        return newer
+    if pa.types.is_struct(older) and pa.types.is_struct(newer):
+        known = {field.name: field.type for field in older}
+        found = {
+            field.name: with_fields_of_both(known[field.name], field.type) if field.name in known else field.type
+            for field in newer
+        }
+        return None if None in found.values() else pa.struct(list({**known, **found}.items()))
+    if pa.types.is_list(older) and pa.types.is_list(newer):
+        element = with_fields_of_both(older.value_type, newer.value_type)
+        return None if element is None else pa.list_(pa.field(newer.value_field.name, element))
+    if pa.types.is_map(older) and pa.types.is_map(newer) and older.key_type == newer.key_type:
+        item = with_fields_of_both(older.item_type, newer.item_type)
+        return None if item is None else pa.map_(newer.key_type, item)
+    return None
 
 
 def _gaps_within(chunk: Chunk, start: int, end: int) -> tuple[Gap, ...]:

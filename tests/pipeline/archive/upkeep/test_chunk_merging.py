@@ -1,6 +1,8 @@
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from archive_files import DATE, NEXT_DATE, archived_rows, write_chunk
@@ -11,7 +13,13 @@ from tailrace.pipeline.archive.chunks.archive_reading import archive_rows
 from tailrace.pipeline.archive.manifest.archive_manifest import Chunk
 from tailrace.pipeline.archive.manifest.rollup_sums import add
 from tailrace.pipeline.archive.proofs.chunk_checking import prove_chunk
-from tailrace.pipeline.archive.upkeep.chunk_merging import MergeTask, StoredRows, merge_chunks, pieces_of
+from tailrace.pipeline.archive.upkeep.chunk_merging import (
+    MergeTask,
+    StoredRows,
+    merge_chunks,
+    pieces_of,
+    with_fields_of_both,
+)
 from tailrace.pipeline.archive.upkeep.compaction_planning import Merge
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.pipeline.schemas.value_schemas import ValueSchema
@@ -80,12 +88,36 @@ def test_columns_of_values_survive_a_merge(tmp_path: Path) -> None:
     rows = [row for batch in archive_rows(str(tmp_path), merged, columns) for row in batch.to_pylist()]
     assert [row["value"] for row in rows] == [b"value-%d" % offset for offset in range(4)]
     assert rows[0]["dataError"] is None, "without a schema nothing was decoded"
-    assert rows[1]["dataError"].startswith("the value was decoded by an older schema")
+    assert rows[1]["dataError"].startswith("the value was decoded by a schema with other types")
     assert rows[2]["dataError"].startswith("JSON is malformed")
     (raw,) = merge_chunks(MergeTask(str(tmp_path), Merge(chunks[:1]))).chunks
     assert "data" not in pq.read_schema(tmp_path / raw.files[0].path).names
 
 
-def _schema(kind: str) -> ValueSchema | None:
-    field = f'{{"name":"id","type":"{kind}","nullable":true}}'
+def test_a_new_field_takes_nothing_from_older_values(tmp_path: Path) -> None:
+    archive = SampleArchive(tmp_path)
+    both = ValueSchema("json", '{"type":"struct","fields":[{"name":"id","type":"long"},{"name":"b","type":"long"}]}')
+    chunks = (archive.add([0], _schema("long")), archive.add([1], both), archive.add([2], _schema("long", "b")))
+    (merged,) = merge_chunks(MergeTask(str(tmp_path), Merge(chunks))).chunks
+    rows = [row for batch in archive_rows(str(tmp_path), merged, ("data", "dataError")) for row in batch.to_pylist()]
+    assert all(row["dataError"].startswith("JSON is malformed") for row in rows)
+    kind = pq.read_schema(tmp_path / merged.files[0].path).field("data").type
+    assert kind == pa.struct([("id", pa.int64()), ("b", pa.int64())])
+    older = pa.array([{"id": 5}, None], pa.struct([("id", pa.int64())]))
+    assert older.cast(kind).to_pylist() == [{"id": 5, "b": None}, None]
+
+
+def test_inner_types_have_the_fields_of_both_or_are_other_types() -> None:
+    def kind(inner: Any) -> Any:
+        element = pa.list_(pa.field("element", inner))
+        return pa.struct([("many", element), ("each", pa.map_(pa.string(), inner))])
+
+    a, b = pa.struct([("a", pa.int64())]), pa.struct([("b", pa.string())])
+    assert with_fields_of_both(kind(a), kind(b)) == kind(pa.struct([("a", pa.int64()), ("b", pa.string())]))
+    assert with_fields_of_both(kind(a), kind(pa.struct([("a", pa.int32())]))) is None
+    assert with_fields_of_both(pa.int64(), pa.string()) is None
+
+
+def _schema(kind: str, name: str = "id") -> ValueSchema | None:
+    field = f'{{"name":"{name}","type":"{kind}","nullable":true}}'
     return ValueSchema("json", f'{{"type":"struct","fields":[{field}]}}') if kind else None
