@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import trio
 
+from tailrace.protocol.batches.records import Record
 from tailrace.protocol.codec.primitives import Buffer
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import DEBUGGING_REPLICA
@@ -23,7 +24,7 @@ from tailrace.protocol.messages.produce import (
     TopicProduceData,
 )
 
-from .log_facts import FetchedBatch, LogEnds, Page, Partition, by_topic, fetched_batches, first_timestamp, whole_batches
+from .log_facts import FetchedBatch, LogEnds, Page, Partition, by_topic, first_timestamp, whole_batches
 from .server_connection import (
     ClosedError,
     RefusedError,
@@ -35,7 +36,7 @@ from .server_connection import (
     unless_refused,
 )
 from .spu_client import PATIENCE_SECONDS, PAUSE_SECONDS_MIN, SPU, SpuClient
-from .transaction_states import AbortedInResponse, EndsBehind
+from .transaction_states import ABORTED, AbortedInResponse, EndsBehind
 
 EARLIEST = -2
 LATEST = -1
@@ -78,6 +79,18 @@ class Fetched(NamedTuple):
     def batches(self) -> Iterator[FetchedBatch]:
         """The complete batches. Raises KafkaError, with a sentence, at a batch that cannot be read."""
         return whole_batches(self.records)
+
+    @property
+    def committed(self) -> Iterator[tuple[int, list[Record]]]:
+        """The offset after each complete batch, and its records; none if its transaction was aborted.
+
+        Raises KafkaError, with a sentence, at a batch that cannot be read.
+        """
+        for each in self.batches:
+            is_aborted = (
+                self.transactions is not None and self.transactions.state_of(each.header, each.marker) == ABORTED
+            )
+            yield each.header.next_offset, [] if is_aborted else each.records
 
 
 class ProducerName(NamedTuple):
@@ -209,17 +222,20 @@ class LogClient:
         return await self._spus.ask_each(offsets, self.leaders, ask)
 
     async def pages(self, bounds: Mapping[Partition, LogEnds]) -> AsyncGenerator[Page, None]:
-        """Reads the records between the bounds, one partition after the other. Raises RefusedError."""
+        """Reads the committed records between the bounds, one partition after the other. Raises RefusedError.
+
+        The bounds should end at the last stable offset: it waits for no open transaction.
+        """
         for partition, log in sorted(bounds.items()):
             offset, patient_until = log.start, trio.current_time() + PATIENCE_SECONDS
             while offset < log.end:
-                (answer,) = (await self.fetch({partition: offset})).values()
+                (answer,) = (await self.fetch({partition: offset}, only_stable=True)).values()
                 if isinstance(answer, RefusedError) and answer.code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     offset = max(offset + 1, answered(await self.ends([partition]))[partition].start)
                     continue
                 first = offset
                 try:
-                    for end, records in fetched_batches(answer_of(partition, answer).records):
+                    for end, records in answer_of(partition, answer).committed:
                         if end > offset:
                             wanted = [each for each in records if offset <= each.offset < log.end]
                             yield Page(partition, offset, min(end, log.end), wanted)

@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 
+from tailrace.protocol.batches.aborted_in_fetch import AbortedInFetch
 from tailrace.protocol.batches.record_batch import BatchHeader
 from tailrace.protocol.batches.transaction_markers import Marker
 
@@ -17,19 +18,14 @@ class AbortedInResponse:
 
     def __init__(self, aborted: Sequence[tuple[int, int]]) -> None:
         """Takes the producer id and the first offset of each aborted transaction."""
-        self._waiting = sorted(((first_offset, producer_id) for producer_id, first_offset in aborted), reverse=True)
-        self._producers: set[int] = set()
-        """The producers whose transaction at the last batch was aborted."""
+        self._aborted = AbortedInFetch(aborted)
 
     def state_of(self, header: BatchHeader, marker: Marker | None) -> str | None:
         """Returns how the transaction of the next batch ended; None if the batch is in no transaction."""
-        while self._waiting and self._waiting[-1][0] <= header.last_offset:
-            self._producers.add(self._waiting.pop()[1])
-        if marker is not None and not marker.is_commit:
-            self._producers.discard(header.producer_id)
+        is_aborted = self._aborted.has(header, marker)
         if header.is_control or not header.is_transactional:
             return None
-        return ABORTED if header.producer_id in self._producers else COMMITTED
+        return ABORTED if is_aborted else COMMITTED
 
 
 class EndsBehind:

@@ -71,7 +71,7 @@ def listing(wall_clock: WallClock) -> AskBrokers:
     async def list_letters(spus: SpuClient, arguments: argparse.Namespace) -> None:
         now_ms = wall_clock.now_ms()
         client, selection = LogClient(spus), selection_of(arguments, now_ms)
-        logs = answered(await client.ends(await letter_partitions(client, arguments.topic)))
+        logs = answered(await client.ends(await letter_partitions(client, arguments.topic), only_stable=True))
         found = await _last(client, logs, selection, arguments.limit)
         kept = await replay_progress(GroupClient(spus), arguments.group or replay_group(arguments.topic), logs)
         documents = [_summary_document(each, kept) for each in found]
@@ -161,7 +161,7 @@ async def _show(spus: SpuClient, arguments: argparse.Namespace) -> None:
     client, partition = LogClient(spus), Partition(arguments.topic, number)
     if partition not in await letter_partitions(client, arguments.topic):
         raise RefusedError(f"there is no partition {partition}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    logs = answered(await client.ends([partition]))
+    logs = answered(await client.ends([partition], only_stable=True))
     selection = LetterSelection({number: [offsets]})
     found = [each async for each in letters(client, await bounds_of(client, logs, selection), selection)]
     if not found:
@@ -235,7 +235,7 @@ def replaying(wall_clock: WallClock, chance: Chance) -> AskBrokers:
             raise UsageError(f"--to {to}: it is the topic of the dead letters itself")
         selection = selection_of(arguments, wall_clock.now_ms(), arguments.letters or "")
         client, groups = LogClient(spus), GroupClient(spus)
-        logs = answered(await client.ends(await letter_partitions(client, topic)))
+        logs = answered(await client.ends(await letter_partitions(client, topic), only_stable=True))
         if to is not None:
             answered(await client.partitions([to]))
         group = arguments.group or replay_group(topic)

@@ -46,6 +46,8 @@ def shard_explanation(facts: TriggerFacts, number: int) -> list[str]:
         return [_owner_without_report(shard, shard.owner)]
     replica = facts.replica(shard.owner.member_id)
     sentences = [_progress(facts, shard.owner.member_id, shard.report)]
+    if shard.report.held_back:
+        sentences.append(_held_back(facts, shard.report))
     if replica is not None and replica.report is not None and _waits_for_workers(replica.report, shard.report):
         sentences.append(
             f"{replica.name} has no free worker ({counted(replica.report.workers, 'worker')}); more replicas, or "
@@ -168,6 +170,14 @@ def _progress(facts: TriggerFacts, replica: str, report: ShardReport) -> str:
     if report.lag:
         return f"{replica} handles {shard.lower()}; {behind}."
     return f"{replica} has handled all records of {shard.lower()}, and waits for new ones."
+
+
+def _held_back(facts: TriggerFacts, report: ShardReport) -> str:
+    waiting = counted(report.held_back, "offset after them waits", "offsets after them wait")
+    return (
+        f"{waiting} for the end of an open transaction: `tailrace transaction explain {facts.trigger.spec.topic}` says "
+        "whose it is."
+    )
 
 
 def _how_to_go_on(facts: TriggerFacts, report: ShardReport) -> str:

@@ -70,9 +70,11 @@ class ShardReport(Struct, frozen=True, omit_defaults=True, kw_only=True):
     committed: int = -1
     """The committed offset, or -1 if there is none."""
     end: int = -1
-    """The end of the partition for consumers when the replica last read it, or -1."""
+    """The end of the committed records of the partition when the replica last read it, or -1."""
     lag: int = 0
     """The number of records that are not handled yet."""
+    held_back: int = 0
+    """The number of offsets after `end` that wait for the end of an open transaction."""
     lag_seconds: float = 0.0
     """The age of the oldest record that is not handled yet."""
     offset: int = -1

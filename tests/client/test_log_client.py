@@ -13,11 +13,14 @@ from tailrace.client.log_client import EARLIEST, LATEST, Fetched, LogClient, Pro
 from tailrace.client.log_facts import LogEnds, Partition
 from tailrace.client.server_connection import RefusedError
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
+from tailrace.client.transactions.transactional_producer import TransactionalProducer
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from tailrace.protocol.messages.init_producer_id import InitProducerIdResponse
 from tailrace.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from tailrace.runtime.chance import RandomChance
+from tailrace.trigger.work import Output
 
 HERE, THERE = Partition("orders", 0), Partition("orders", 1)
 
@@ -35,6 +38,22 @@ async def test_pages_are_read_between_the_bounds_also_if_records_were_deleted(au
         await spu.delete_records("orders", 0, 5)
         found = [page async for page in client.pages({HERE: LogEnds(0, 12)})]
         assert [record.offset for page in found for record in page.records] == list(range(5, 12))
+        spus.close()
+
+
+async def test_pages_have_committed_records_only(autojump_clock: object) -> None:
+    async with grouped_spu() as spu:
+        await spu.running.create("orders", 1)
+        spus = SpuClient(spu.network, [ADDRESS], BOOTSTRAP)
+        client, producer = LogClient(spus), TransactionalProducer(spus, "id", spu.clock, RandomChance(1))
+        for value in (b"lost", b"kept"):
+            await producer.initialize()
+            await producer.send([Output("orders", None, value)])
+            await (producer.commit("any", {}) if value == b"kept" else producer.abort())
+        found = [page async for page in client.pages({HERE: LogEnds(0, 4)})]
+        assert [record.value for page in found for record in page.records] == [b"kept"]
+        assert found[-1].end == 4
+        producer.close()
         spus.close()
 
 

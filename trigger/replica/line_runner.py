@@ -4,7 +4,7 @@ A replica and a task on Spark run a line in the same way. They differ in where t
 """
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 import trio
@@ -90,9 +90,12 @@ class LineRunner:
             await self.changed.wait()
         return bytes_max
 
-    def take(self, records: bytes, high_watermark: int) -> None:
-        """Gives whole batches to the line. Raises KafkaError (CORRUPT_MESSAGE) at a corrupt header."""
-        self.line.take(records, high_watermark, trio.current_time(), self._parts.wall_clock.now_ms())
+    def take(self, records: bytes, high_watermark: int, aborted: Sequence[tuple[int, int]] = ()) -> None:
+        """Gives whole batches to the line, and which transactions in them were aborted: producer id and first offset.
+
+        Raises KafkaError (CORRUPT_MESSAGE) at a corrupt header.
+        """
+        self.line.take(records, high_watermark, trio.current_time(), self._parts.wall_clock.now_ms(), aborted)
         if records:
             self._parts.metrics.read_bytes += len(records)
             self.changed.set()

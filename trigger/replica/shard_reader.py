@@ -1,13 +1,15 @@
-"""Reads one shard: fetches whole batches from its leader, and follows the leader when it moves.
+"""Reads committed records of one shard: fetches whole batches from its leader, and follows the leader when it moves.
 
 A shard has a connection of its own, because a read without new records waits at the leader.
 """
 
+from collections.abc import Sequence
 from uuid import UUID
 
 import trio
 from msgspec import Struct
 
+from tailrace.client.log_client import READ_COMMITTED
 from tailrace.client.log_facts import Partition
 from tailrace.client.server_connection import RefusedError, UnreachableError, error_name, reason_of, unless_refused
 from tailrace.client.spu_client import SpuClient
@@ -39,7 +41,10 @@ class Reading(Struct, frozen=True):
 
     records: bytes
     """Whole batches, perhaps with a part of another one at the end; empty if there is no new record."""
-    high_watermark: int
+    end: int
+    """The last stable offset: records from there on may belong to an open transaction, and are not read."""
+    aborted: Sequence[tuple[int, int]] = ()
+    """The aborted transactions in the records: the producer id and the first offset of each."""
 
 
 class ShardReader:
@@ -55,6 +60,8 @@ class ShardReader:
         self._topic_id: UUID | None = None
         self.problem = ""
         """Why the shard cannot be read at the moment; empty if it can be read."""
+        self.held_back = 0
+        """How many offsets wait for the end of an open transaction, as far as the last read knows."""
 
     async def read(
         self, offset: int, bytes_max: int = READ_BYTES_MAX, wait_seconds: float = READ_WAIT_SECONDS
@@ -73,13 +80,19 @@ class ShardReader:
                 if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     raise OutOfRangeError(f"shard {self._shard} has no offset {offset}")
                 if not found.error_code:
-                    return Reading(_bytes(found.records), found.high_watermark)
+                    return self._reading(found)
                 problem = error_name(found.error_code)
             self._leader = None
             failures += 1
             if failures > 1:  # an election takes one more attempt, and is no problem
                 self._is_unreadable(problem)
             await trio.sleep(spread_pause_seconds(failures, self._chance))
+
+    def _reading(self, found: PartitionData) -> Reading:
+        end = found.last_stable_offset if found.last_stable_offset >= 0 else found.high_watermark
+        self.held_back = max(0, found.high_watermark - end)
+        aborted = [(each.producer_id, each.first_offset) for each in found.aborted_transactions or ()]
+        return Reading(_bytes(found.records), end, aborted)
 
     async def pause_after(self, problem: str) -> None:
         """Reports a problem with what was read, and pauses before it is read again, perhaps from another leader."""
@@ -109,6 +122,7 @@ class ShardReader:
             max_wait_ms=round(wait_seconds * 1000),
             min_bytes=1,
             max_bytes=bytes_max,
+            isolation_level=READ_COMMITTED,
             topics=[FetchTopic(self._shard.topic, partitions=[wanted])],
         )
         leader = self._leader

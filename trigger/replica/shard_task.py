@@ -253,7 +253,7 @@ class ShardTask:
                 bytes_max = await runner.room()
                 try:
                     found = await reader.read(line.fetch_offset, bytes_max, 0.0 if interval else READ_WAIT_SECONDS)
-                    runner.take(found.records, found.high_watermark)
+                    runner.take(found.records, found.end, found.aborted)
                     reader.confirm()
                 except OutOfRangeError:
                     await self._find_log_start(runner, reader)
@@ -306,6 +306,7 @@ class ShardTask:
             committed=self.committed if self._commits is None else self._commits.committed,
             end=line.high_watermark,
             lag=line.lag,
+            held_back=0 if self._reader is None else self._reader.held_back,
             lag_seconds=self._lag_seconds(line, wall_ms),
             offset=offset,
             attempt=attempt,

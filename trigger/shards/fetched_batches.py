@@ -1,6 +1,7 @@
 """The batches of a shard that were fetched and are still needed, found by offset and counted without decoding records.
 
-A log has gaps: compaction removes records, and control batches have none to handle. A gap counts as handled.
+A log has gaps: compaction removes records, and control batches and aborted transactions have none to handle. A gap
+counts as handled.
 """
 
 from bisect import bisect_left, bisect_right
@@ -8,9 +9,11 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from tailrace.protocol.batches.aborted_in_fetch import AbortedInFetch
 from tailrace.protocol.batches.keyed_records import record_times
 from tailrace.protocol.batches.record_batch import BatchHeader, iterate
 from tailrace.protocol.batches.records import Record, open_body, read_records
+from tailrace.protocol.batches.transaction_markers import marker_of
 from tailrace.protocol.codec.primitives import Buffer
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.trigger.work import Shard
@@ -85,17 +88,20 @@ class FetchedBatches:
         """How many bytes may be fetched."""
         return 0 if self.is_full else self._bytes_max - self.memory
 
-    def add(self, records: Buffer, now: float, wall_ms: int) -> None:
+    def add(self, records: Buffer, now: float, wall_ms: int, aborted: Sequence[tuple[int, int]] = ()) -> None:
         """Adds the whole batches of a fetch response. Skips control batches, and batches that are already known.
 
+        It also skips the batches of aborted transactions: `aborted` has the producer id and the first offset of each.
         Raises KafkaError (CORRUPT_MESSAGE) at a corrupt header; the batches before it were added.
         """
         view = memoryview(records)
+        transactions = AbortedInFetch(aborted) if aborted else None
         for position, header in iterate(records):
+            is_aborted = transactions is not None and transactions.has(header, marker_of(header, view, position))
             if header.next_offset <= self.end:
                 continue
             self.end = header.next_offset
-            if header.is_control or not header.record_count:
+            if header.is_control or not header.record_count or is_aborted:
                 continue
             batch = FetchedBatch(header, bytes(view[position : position + header.size]), now, wall_ms)
             self._batches.append(batch)

@@ -120,10 +120,21 @@ class ShardLine:
         """How many bytes the next fetch may return; 0 if enough is here."""
         return 0 if self.is_draining or self.stopped is not None else self._batches.room
 
-    def take(self, records: Buffer, high_watermark: int, now: float, wall_ms: int) -> None:
-        """Takes the whole batches of a fetch response. Raises KafkaError (CORRUPT_MESSAGE) at a corrupt header."""
+    def take(
+        self,
+        records: Buffer,
+        high_watermark: int,
+        now: float,
+        wall_ms: int,
+        aborted: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        """Takes the whole batches of a fetch response, but none of its aborted transactions.
+
+        `aborted` has the producer id and the first offset of each. Raises KafkaError (CORRUPT_MESSAGE) at a corrupt
+        header.
+        """
         self.high_watermark = high_watermark
-        self._batches.add(records, now, wall_ms)
+        self._batches.add(records, now, wall_ms, aborted)
 
     def on_log_start(self, log_start: int) -> Effects:
         """Goes on at the log start if the next record was deleted. Records that were fetched are still handled."""

@@ -140,6 +140,13 @@ def test_a_shard_may_wait_for_workers_and_its_owner_for_the_sc() -> None:
     assert "The last heartbeat of replica1 is 6.0 s old." in late
 
 
+def test_a_shard_may_wait_behind_an_open_transaction() -> None:
+    assert why(facts(shard(ShardReport(shard=0, held_back=4)))).endswith(
+        "4 offsets after them wait for the end of an open transaction: `tailrace transaction explain orders` says "
+        "whose it is."
+    )
+
+
 def test_the_whole_trigger_is_explained_by_what_has_trouble() -> None:
     well = shard(ShardReport(shard=0, lag=3))
     assert explanation(facts(well)) == ["The trigger has 1 replica.", "1 shard makes progress; 3 records wait."]

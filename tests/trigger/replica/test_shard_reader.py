@@ -11,6 +11,7 @@ from spus import ADDRESS, batch
 from structlog.testing import capture_logs
 
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
+from tailrace.client.transactions.transactional_producer import TransactionalProducer
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.batches.record_batch import iterate
 from tailrace.protocol.error_codes import ErrorCode
@@ -18,7 +19,7 @@ from tailrace.protocol.messages.fetch import FetchableTopicResponse, FetchRespon
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.network import Address
 from tailrace.trigger.replica.shard_reader import OutOfRangeError, ShardReader
-from tailrace.trigger.work import Shard
+from tailrace.trigger.work import Output, Shard
 
 SHARD = Shard("orders", 0)
 
@@ -36,7 +37,7 @@ async def test_a_read_returns_whole_batches_and_the_bounds_of_the_log(autojump_c
         reader = _reader(spu.network, ADDRESS)
         found = await reader.read(0)
         assert [(header.base_offset, header.next_offset) for _, header in iterate(found.records)] == [(0, 3), (3, 5)]
-        assert found.high_watermark == 5
+        assert found.end == 5
         reader.close()
 
 
@@ -49,9 +50,31 @@ async def test_a_read_without_records_waits_at_the_leader(autojump_clock: trio.t
         assert trio.current_time() - began == pytest.approx(2.0, abs=0.1)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(spu.produce, "orders", 0, 1)
-            assert (await reader.read(0, wait_seconds=1000.0)).high_watermark == 1
+            assert (await reader.read(0, wait_seconds=1000.0)).end == 1
         assert trio.current_time() - began < 10
         reader.close()
+
+
+async def test_only_committed_records_are_read(autojump_clock: object) -> None:
+    async with grouped_spu() as spu:
+        await spu.running.create("orders")
+        await spu.produce("orders", 0, 1)
+        spus = SpuClient(spu.network, [ADDRESS], BOOTSTRAP)
+        producer = TransactionalProducer(spus, "id", spu.clock, RandomChance(1))
+        reader = _reader(spu.network, ADDRESS)
+        await producer.initialize()
+        await producer.send([Output("orders", None, b"open")])
+        await spu.produce("orders", 0, 1)
+        found = await reader.read(0)
+        assert ([header.base_offset for _, header in iterate(found.records)], found.end) == ([0], 1)
+        assert reader.held_back == 2
+        await producer.abort()
+        found = await reader.read(1)
+        assert [header.base_offset for _, header in iterate(found.records)] == [1, 2, 3], "the last one is the marker"
+        assert ([first_offset for _, first_offset in found.aborted], found.end, reader.held_back) == ([1], 4, 0)
+        producer.close()
+        reader.close()
+        spus.close()
 
 
 async def test_an_offset_that_the_log_does_not_have(autojump_clock: object) -> None:
@@ -63,7 +86,7 @@ async def test_an_offset_that_the_log_does_not_have(autojump_clock: object) -> N
         for lost in (1, 4):
             with pytest.raises(OutOfRangeError, match=f"shard orders/0 has no offset {lost}"):
                 await reader.read(lost)
-        assert (await reader.read(2)).high_watermark == 3
+        assert (await reader.read(2)).end == 3
         reader.close()
 
 
@@ -148,7 +171,7 @@ async def test_a_reader_goes_on_when_the_leader_is_killed(autojump_clock: object
         other = 3 - leader
         assert await cluster.produce(leader, "orders", 0, b"a") == 0
         reader = _reader(cluster.world.network, address_of(1), address_of(2))
-        assert (await reader.read(0)).high_watermark == 1
+        assert (await reader.read(0)).end == 1
         await cluster.kill_spu(leader)
         async with trio.open_nursery() as nursery:
 
@@ -159,5 +182,5 @@ async def test_a_reader_goes_on_when_the_leader_is_killed(autojump_clock: object
             nursery.start_soon(produce)
             while not (found := await reader.read(1)).records:
                 pass
-        assert found.high_watermark >= 2
+        assert found.end >= 2
         reader.close()

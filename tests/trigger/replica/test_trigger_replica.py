@@ -19,8 +19,10 @@ from tailrace.client.log_facts import Partition
 from tailrace.client.sc_client import ScClient
 from tailrace.client.server_connection import RefusedError
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
+from tailrace.client.transactions.transactional_producer import TransactionalProducer
 from tailrace.cluster.stream_state.replica_report import ReplicaState, ShardState, decode_report, encode_report
 from tailrace.protocol.batches.records import Record
+from tailrace.runtime.chance import RandomChance
 from tailrace.trigger.config.trigger_config import Acknowledgement, OnExhausted, Retry, RetryMode, SeekTo
 from tailrace.trigger.work import Output, Settled, Shard
 
@@ -668,3 +670,31 @@ async def test_events_that_are_given_up_become_dead_letters(autojump_clock: obje
         await until(lambda: replica.marks == {0: 3})
         assert (handled.of(0), replica.metrics.dead_letters) == ([0, 2], 1)
         assert spu.running.replica("orders.billing.dead").log.log_end == 1
+
+
+async def test_records_of_aborted_transactions_never_reach_the_function(autojump_clock: object) -> None:
+    async with _orders() as (spu, world):
+        spus = SpuClient(spu.network, [ADDRESS], BOOTSTRAP)
+        producer = TransactionalProducer(spus, "writer", spu.clock, RandomChance(1))
+        seen: list[bytes | None] = []
+
+        async def handle(shard: Shard, record: Record) -> None:
+            await trio.lowlevel.checkpoint()
+            seen.append(record.value)
+
+        replica = await world.start(handle)
+        for value in (b"lost", b"kept", b"lost again"):
+            await producer.initialize()
+            await producer.send([Output("orders", None, value)])
+            await until(lambda: replica.replica.report().shards[0].held_back == 1)
+            assert replica.replica.report().shards[0].lag == 0
+            if value == b"kept":
+                await producer.commit("any", {})
+            else:
+                await producer.abort()
+            await until(lambda: replica.replica.report().shards[0].held_back == 0)
+        await trio.sleep(2)
+        assert seen == [b"kept"]
+        assert (replica.marks, await _committed(spu)) == ({0: 6}, [6]), "the mark is after the last marker"
+        producer.close()
+        spus.close()

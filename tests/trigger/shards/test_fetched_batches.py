@@ -4,7 +4,10 @@ import pytest
 from shard_workers import batch_of, fetched
 
 from tailrace.protocol.batches.compression import Compression
+from tailrace.protocol.batches.records import Record, build_batch
+from tailrace.protocol.batches.transaction_markers import marker_batch
 from tailrace.protocol.error_codes import KafkaError
+from tailrace.trigger.shards.fetched_batches import FetchedBatches
 
 
 def test_batches_are_found_by_offset_and_counted_across_gaps() -> None:
@@ -64,3 +67,23 @@ def test_a_truncated_log_is_fetched_from_the_batch_that_it_cut() -> None:
 def test_a_corrupt_header_is_an_error() -> None:
     with pytest.raises(KafkaError):
         fetched(bytes(100))
+
+
+def _in_transaction(offset: int, producer_id: int) -> bytes:
+    record = Record(offset, 0, None, b"v")
+    return bytes(build_batch([record], base_offset=offset, producer_id=producer_id, is_transactional=True))
+
+
+def test_aborted_transactions_only_move_the_end() -> None:
+    marker = marker_batch(2, 0, 7, 0, is_commit=False, coordinator_epoch=0, now_ms=0)
+    log = [_in_transaction(0, 7), _in_transaction(1, 8), bytes(marker), _in_transaction(3, 7), _in_transaction(4, 9)]
+    batches = FetchedBatches(0, 1000)
+    batches.add(b"".join(log), 0.0, 0, [(7, 0), (9, 4)])
+    assert [batch.base for batch in batches.from_offset(0)] == [1, 3]
+    assert (batches.end, batches.after_gap(0), batches.after_gap(4)) == (5, 1, 5)
+
+
+def test_a_transaction_is_aborted_although_its_first_batches_are_known() -> None:
+    batches = FetchedBatches(1, 1000)
+    batches.add(_in_transaction(0, 7) + _in_transaction(1, 7) + _in_transaction(2, 8), 0.0, 0, [(7, 0)])
+    assert [batch.base for batch in batches.from_offset(0)] == [2]
