@@ -6,7 +6,7 @@ from .record_batch import BatchHeader
 from .transaction_markers import Marker
 
 
-class AbortedTransactions:
+class AbortedInFetch:
     """The aborted transactions that a leader names in one response to a reader of committed records.
 
     It takes the batches of the response in order. All of them are before the last stable offset, so none belongs to an
