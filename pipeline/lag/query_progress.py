@@ -14,6 +14,8 @@ from msgspec import Struct
 from tailrace.client.log_facts import Partition
 
 OFFSET_LOG_VERSION = "v1"
+NAMED_OFFSET_LOG_VERSION = "v2"
+"""The format of queries whose sources have names, from Spark 4.2 on: each line begins with the name of its source."""
 _NO_OFFSET = "-"
 """What the log of offsets has for a source that has not read anything."""
 _KAFKA_SOURCES = ("KafkaV2[", "KafkaSource[")
@@ -112,9 +114,13 @@ def read_offset_log(text: str, path: str) -> dict[Partition, int]:
     Raises ProgressError.
     """
     version, *lines = text.splitlines() or [""]
-    if version != OFFSET_LOG_VERSION:
-        raise ProgressError(f"{path} is not a log of offsets in the format {OFFSET_LOG_VERSION} of Spark")
-    return _lowest(_line_offsets(each) for each in lines[1:])
+    if version not in (OFFSET_LOG_VERSION, NAMED_OFFSET_LOG_VERSION):
+        known = f"{OFFSET_LOG_VERSION} or {NAMED_OFFSET_LOG_VERSION}"
+        raise ProgressError(f"{path} is not a log of offsets in the format {known} of Spark")
+    offsets = lines[1:]
+    if version == NAMED_OFFSET_LOG_VERSION:
+        offsets = [each.partition(":")[2] for each in offsets]
+    return _lowest(map(_line_offsets, offsets))
 
 
 def read_query_id(document: str | bytes, path: str) -> str:

@@ -67,6 +67,11 @@ def test_the_log_of_offsets_has_a_line_for_each_source() -> None:
     }
 
 
+def test_the_log_of_offsets_may_name_the_sources() -> None:
+    text = LOG_HEAD.replace("v1", "v2") + 'shop_1:{"orders":{"0":10}}\nrate:5\nidle:-\n1:{"refunds":{"0":3}}'
+    assert read_offset_log(text, "offsets/3") == {Partition("orders", 0): 10, Partition("refunds", 0): 3}
+
+
 def test_the_log_of_offsets_of_a_query_over_segments_names_no_topic() -> None:
     positions = {ID: {"0": 5}}
     assert read_offset_log(LOG_HEAD + json.dumps(positions), "offsets/3") == {}, "PySpark writes it with spaces"
@@ -74,9 +79,9 @@ def test_the_log_of_offsets_of_a_query_over_segments_names_no_topic() -> None:
     assert read_offset_log(LOG_HEAD + named_like_an_id, "offsets/3") == {Partition(ID, 0): 5}, "Kafka's source"
 
 
-@pytest.mark.parametrize("text", ["", "v2\n{}\n", "garbage"])
+@pytest.mark.parametrize("text", ["", "v3\n{}\n", "garbage"])
 def test_a_log_of_another_format_is_refused(text: str) -> None:
-    with pytest.raises(ProgressError, match="offsets/3 is not a log of offsets in the format v1"):
+    with pytest.raises(ProgressError, match="offsets/3 is not a log of offsets in the format v1 or v2"):
         read_offset_log(text, "offsets/3")
 
 
