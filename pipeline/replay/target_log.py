@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Sequence
 
 import trio
+from msgspec.structs import replace
 
 from tailrace.client.log_client import ACKS_OF_ALL, LogClient, ProducerName
 from tailrace.client.log_facts import LogEnds, Partition
@@ -34,6 +35,7 @@ class TargetLog:
     async def all_landed(self, start: int) -> AsyncGenerator[list[LandedBatch], None]:
         """Yields the batches of this producer from an offset on, up to the end of the committed log as it is now.
 
+        A leader sends batches whole, also if records at their beginning were deleted. These records are left out.
         Raises RefusedError, UnreachableError and ReplayError.
         """
         ends = await self.ends()
@@ -46,7 +48,7 @@ class TargetLog:
             elif trio.current_time() > empty_since + EMPTY_SECONDS_MAX:
                 raise UnreachableError(f"{self.partition} sends nothing from offset {start} on")
             start = reached
-            yield batches
+            yield [_without_deleted(each, ends.start) for each in batches]
 
     async def landed(self, start: int) -> tuple[list[LandedBatch], int]:
         """Fetches once from an offset on. Returns the batches of this producer, and the offset after what was fetched.
@@ -91,3 +93,9 @@ class TargetLog:
         if isinstance(answer, RefusedError):
             raise answer
         return answer if answer is not None and answer >= 0 else None
+
+
+def _without_deleted(batch: LandedBatch, log_start: int) -> LandedBatch:
+    if batch.base_offset >= log_start:
+        return batch
+    return replace(batch, records=[each for each in batch.records if each.offset >= log_start])
