@@ -218,10 +218,14 @@ class TransactionalProducer:
 
     async def _add_all(self, records: Iterable[Outgoing], receipt: "_Receipt") -> None:
         without_key: dict[str, int] = {}
+        unusable: dict[str, RefusedError] = {}
         for number, each in enumerate(records):
             try:
+                if each.topic in unusable:  # otherwise each record would wait for its topic
+                    raise unusable[each.topic]
                 numbers = await self._partitions(each.topic)
             except RefusedError as refused:
+                unusable[each.topic] = refused
                 receipt.on_refused(number, refused)
                 continue
             if each.partition is not None:
@@ -234,6 +238,7 @@ class TransactionalProducer:
                 chosen = without_key[each.topic]
             partition = Partition(each.topic, chosen)
             if chosen not in numbers:
+                self._topics.pop(each.topic, None)  # it may have been added since the topic was looked up
                 nowhere = f"there is no partition {partition}"
                 receipt.on_refused(number, RefusedError(nowhere, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
                 continue

@@ -80,6 +80,8 @@ class TransactionalOutput:
         self._logger = logger
         self._refusal = ""
         """Why an output was refused. Nothing is sent or committed until the next claim."""
+        self._has_part = False
+        """Whether the transaction may have a part of a `Sending`, because not all of it was sent yet."""
         self._problem = ""
 
     @property
@@ -94,8 +96,8 @@ class TransactionalOutput:
 
     @property
     def can_commit(self) -> bool:
-        """Whether no output was refused, and the transaction is not lost."""
-        return not self._refusal and not self._producer.is_lost
+        """Whether no output was refused, everything was sent, and the transaction is not lost."""
+        return not self._refusal and not self._has_part and not self._producer.is_lost
 
     async def claim(self, epoch: int, seek_to: SeekTo) -> Claim:
         """Fences earlier owners of the shard, finds where it begins, and commits this offset with the owner's epoch.
@@ -108,7 +110,7 @@ class TransactionalOutput:
             raise FencedError(self._shard, known)
         await self._producer.initialize()
         claim = await self._offsets.beginning(self._shard, seek_to)
-        self._refusal = ""
+        self._refusal, self._has_part = "", False
         try:
             await self.commit(Mark(claim.offset, epoch))
         except TransactionLostError as lost:
@@ -116,7 +118,7 @@ class TransactionalOutput:
         return claim
 
     async def send(self, sending: Sending) -> None:
-        """Adds everything to the transaction, in order.
+        """Adds everything to the transaction, in order. If the call is cancelled, nothing can be committed.
 
         Raises OutputRefusedError, after which the transaction is aborted, and TransactionLostError.
         """
@@ -126,12 +128,14 @@ class TransactionalOutput:
         await self._ensure(sorted({each.topic for each in outputs[first_letter:]}))
         positions = list(range(len(outputs)))
         failures = 0
+        self._has_part = True
         while refused := await self._producer.send([outputs[each] for each in positions]):
             positions = [positions[each] for each in sorted(refused)]
             for position, why in zip(positions, (refused[each] for each in sorted(refused)), strict=True):
                 failures += await self._prepare_again(outputs, position, first_letter, why)
             if failures:
                 await trio.sleep(spread_pause_seconds(failures, self._chance))
+        self._has_part = False
         self._is_solved()
         self._metrics.outputs += len(sending.outputs)
 

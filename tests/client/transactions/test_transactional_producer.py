@@ -19,7 +19,7 @@ from tailrace.client.server_connection import RefusedError, answered
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.client.transaction_states import ABORTED
 from tailrace.client.transactions.transaction_errors import ProducerFencedError, TransactionLostError
-from tailrace.client.transactions.transactional_producer import TransactionalProducer
+from tailrace.client.transactions.transactional_producer import NEW_TOPIC_SECONDS_MAX, TransactionalProducer
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.batches.record_batch import read_header
 from tailrace.protocol.error_codes import ErrorCode
@@ -29,6 +29,7 @@ from tailrace.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopicResult,
 )
+from tailrace.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from tailrace.protocol.messages.end_txn import EndTxnResponse
 from tailrace.protocol.messages.init_producer_id import InitProducerIdResponse
 from tailrace.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
@@ -172,6 +173,33 @@ async def test_refused_records_are_named_and_the_others_are_in_the_transaction(a
         }
         await world.producer.commit("billing", {})
         assert await world.committed() == [b"first", b"last"]
+
+
+async def test_a_topic_that_does_not_exist_is_waited_for_once_and_not_for_each_record(
+    autojump_clock: MockClock,
+) -> None:
+    async with _world() as world:
+        await world.producer.initialize()
+        began = trio.current_time()
+        refused = await world.producer.send([Output("nowhere", None, b"v") for _ in range(100)])
+        assert len(refused) == 100
+        assert trio.current_time() < began + 2 * NEW_TOPIC_SECONDS_MAX
+
+
+async def test_a_partition_that_was_added_is_found_at_the_next_attempt(autojump_clock: MockClock) -> None:
+    async with grouped_spu() as spu:
+        await spu.running.create("invoices", 1)
+        spus = SpuClient(spu.network, [ADDRESS], BOOTSTRAP)
+        producer = _producer(spus)
+        await producer.initialize()
+        outputs = [Output("invoices", None, b"v", partition=1)]
+        assert list(await producer.send(outputs)) == [0]
+        request = CreatePartitionsRequest([CreatePartitionsTopic("invoices", 2, None)], 5000)
+        response = await (await spu.running.client()).request(ApiKey.CREATE_PARTITIONS, 3, request)
+        assert response.results[0].error_code == 0, response
+        assert await producer.send(outputs) == {}
+        producer.close()
+        spus.close()
 
 
 class _Script:

@@ -1,15 +1,18 @@
 """Tests the claims of a shard, and what becomes of refused output, with a whole SPU in memory."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 
 import pytest
 import structlog
+import trio
 from grouped_spu import GroupedSpu, grouped_spu
 from msgspec import Struct
 from spus import ADDRESS
 from trigger_replicas import config
 
+from tailrace.client.outgoing_records import Outgoing
+from tailrace.client.server_connection import RefusedError
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.client.transactions.transaction_errors import ProducerFencedError
 from tailrace.client.transactions.transactional_producer import TIMEOUT_SECONDS, TransactionalProducer
@@ -33,6 +36,13 @@ SHARD = Shard("orders", 0)
 
 class _Producer(TransactionalProducer):
     before: Callable[[], Awaitable[None]] | None = None
+    refused: Callable[[], None] | None = None
+
+    async def send(self, records: Iterable[Outgoing]) -> dict[int, RefusedError]:
+        refused = await super().send(records)
+        if refused and self.refused is not None:
+            self.refused()
+        return refused
 
     async def initialize(self) -> None:
         if self.before is not None:
@@ -43,12 +53,14 @@ class _Producer(TransactionalProducer):
 class _World(Struct):
     spu: GroupedSpu
     spus: SpuClient
+    refused: Callable[[], None] | None = None
+    """Called when a record of an owner that is made later is refused."""
 
     def owner(self, name: str, before: Callable[[], Awaitable[None]] | None = None) -> TransactionalOutput:
         """Returns the output of a replica that wants the shard. Something may happen before it fences the owner."""
         chance, logger = RandomChance(1), structlog.get_logger()
         producer = _Producer(self.spus, transactional_id("billing", SHARD), self.spu.clock, chance)
-        producer.before = before
+        producer.before, producer.refused = before, self.refused
         offsets = GroupOffsets(self.spus.another(), "billing", name)
         topics = SideTopics(self.spus.another(), "orders", logger)
         return TransactionalOutput(SHARD, producer, offsets, topics, config(), ReplicaMetrics(), chance, logger)
@@ -123,6 +135,20 @@ async def test_a_refused_output_aborts_the_transaction_until_the_next_claim(auto
         assert (output.can_commit, output.is_open) == (False, False)
         await output.claim(1, SeekTo.EARLIEST)
         await output.send(_sending(b"small"))
+        assert output.can_commit
+
+
+async def test_a_sending_that_is_given_up_half_way_cannot_be_committed(autojump_clock: object) -> None:
+    async with _world() as world:
+        with trio.CancelScope() as given_up:
+            world.refused = given_up.cancel  # the shard is given up in the pause before the next attempt
+            output = world.owner("a")
+            await output.claim(1, SeekTo.EARLIEST)
+            await output.send(Sending(1, (Output("out", None, b"first"), Output("missing", None, b"second"))))
+        assert given_up.cancelled_caught
+        assert (output.is_open, output.can_commit) == (True, False), "its mark is before what is in the transaction"
+        await output.claim(1, SeekTo.EARLIEST)
+        await output.send(_sending(b"first"))
         assert output.can_commit
 
 
