@@ -136,7 +136,7 @@ def _with_values(batch: ArrowBatch, values: Any, known: Any) -> ArrowBatch:
     if known is None:
         data, errors = pa.nulls(batch.num_rows, values), pa.nulls(batch.num_rows, pa.string())
     elif with_fields_of_both(values, known) == values:
-        data, errors = batch.column(DATA).cast(values), batch.column(DATA_ERROR)
+        data, errors = widened(batch.column(DATA), values), batch.column(DATA_ERROR)
     else:
         data = pa.nulls(batch.num_rows, values)
         errors = pa.array([_OTHER_SCHEMA] * batch.num_rows, pa.string())
@@ -161,6 +161,29 @@ def with_fields_of_both(older: Any, newer: Any) -> Any:
         item = with_fields_of_both(older.item_type, newer.item_type)
         return None if item is None else pa.map_(newer.key_type, item)
     return None
+
+
+def widened(values: Any, kind: Any) -> Any:
+    """Returns the array with a type that has more fields, which are null. Older versions of Arrow cannot cast so."""
+    return _widened(values.take(pa.array(range(len(values)), pa.int32())), kind)
+
+
+def _widened(values: Any, kind: Any) -> Any:
+    """Widens an array that is no part of another one."""
+    if values.type == kind:
+        return values
+    if pa.types.is_struct(kind):
+        known = {field.name for field in values.type}
+        columns = [
+            _widened(values.field(field.name), field.type) if field.name in known else pa.nulls(len(values), field.type)
+            for field in kind
+        ]
+        return pa.StructArray.from_arrays(columns, fields=list(kind), mask=values.is_null())
+    is_null = np.concatenate((np.asarray(values.is_null()), [False]))
+    offsets = pa.array(np.asarray(values.offsets), pa.int32(), mask=is_null)
+    if pa.types.is_list(kind):
+        return pa.ListArray.from_arrays(offsets, _widened(values.values, kind.value_type), type=kind)
+    return pa.MapArray.from_arrays(offsets, values.keys, _widened(values.items, kind.item_type), type=kind)
 
 
 def _gaps_within(chunk: Chunk, start: int, end: int) -> tuple[Gap, ...]:
