@@ -16,6 +16,7 @@ from tailrace.pipeline.jobs.job_arguments import add_output
 from tailrace.pipeline.jobs.job_errors import checking_usage
 from tailrace.pipeline.jobs.job_status import EXPECTED
 
+from .archived_topics import topic_labels
 from .job_output import failed, show
 
 _NAME = "pipeline archive show"
@@ -43,8 +44,17 @@ def run(arguments: argparse.Namespace) -> int:
 def _text(listing: ArchiveListing) -> str:
     archive = listing.archive
     where = f"in the store of the SC at {', '.join(archive.sc)}" if archive.head == "sc" else "beside the files"
+    labels = topic_labels((each.topic, each.topic_id) for each in listing.partitions)
     rows = [
-        (each.topic, each.partition, each.start, each.position, each.records, each.files, size_text(each.bytes))
+        (
+            labels[each.topic, each.topic_id],
+            each.partition,
+            each.start,
+            each.position,
+            each.records,
+            each.files,
+            size_text(each.bytes),
+        )
         for each in listing.partitions
     ]
     titles = ("TOPIC", "PARTITION", "START", "POSITION", "RECORDS", "FILES", "SIZE")

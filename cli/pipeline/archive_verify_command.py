@@ -12,6 +12,7 @@ from tailrace.pipeline.archive.manifest.rollup_sums import rollup_text
 from tailrace.pipeline.archive.proofs import verify_arguments
 from tailrace.pipeline.jobs.job_status import EXPECTED
 
+from .archived_topics import topic_labels
 from .job_output import failed, job_progress, show
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _text(result: "VerifyResult") -> str:
     titles = ("TOPIC", "PARTITION", "FIRST", "LAST", "RECORDS", "GAPS", "FILES", "COMPARED", "ROLL-UP", "PROVEN")
-    lines = [table(titles, map(_row, result.partitions))] if result.partitions else []
+    labels = topic_labels((each.topic, each.topic_id) for each in result.partitions)
+    rows = [_row(labels[each.topic, each.topic_id], each) for each in result.partitions]
+    lines = [table(titles, rows)] if rows else []
     lines += [f"problem: {each}" for each in result.problems]
     lines += [f"note: {each}" for each in result.notes]
     lines += [f"does not count: {each}" for each in result.orphans]
@@ -50,9 +53,9 @@ def _text(result: "VerifyResult") -> str:
     return "\n".join([*lines, f"{'proven' if result.is_ok else 'not proven'}: {result.verdict}"])
 
 
-def _row(proof: "PartitionProof") -> tuple[object, ...]:
+def _row(topic: str, proof: "PartitionProof") -> tuple[object, ...]:
     return (
-        proof.topic,
+        topic,
         proof.partition,
         proof.first,
         proof.last,
