@@ -11,11 +11,12 @@ from threading import Event, Thread
 import pytest
 from brokers import is_apache_kafka
 from cluster import Tailrace
-from confluent_kafka import Message, Producer
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from waiting import wait_until
 
+from tailrace.pipeline.archive import archive, verify
 from tailrace.pipeline.segments.query_planning import QueryPlan
 from tailrace.pipeline.segments.segment_options import OptionError, read_options
 from tailrace.pipeline.segments.segment_reading import SegmentGoneError
@@ -186,3 +187,65 @@ def test_queries_and_a_stream_read_logs_that_change(
         offsets = [offset for offset, _, _ in streamed[each.name]]
         assert offsets == sorted(set(offsets)), "a batch of the stream read a record again"
     compacted.check(streamed[compacted.name])
+
+
+def _committed(bootstrap: str, topic: str) -> list[tuple[int, bytes, bytes]]:
+    """Returns what a consumer of committed records sees."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "committed",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found: list[tuple[int, bytes, bytes]] = []
+    try:
+        while True:
+            message = consumer.poll(PATIENCE_SECONDS)
+            assert message is not None
+            if message.error() is not None:
+                return found
+            offset, key, value = message.offset(), message.key(), message.value()
+            assert offset is not None and isinstance(key, bytes) and isinstance(value, bytes)
+            found.append((offset, key, value))
+    finally:
+        consumer.close()
+
+
+def test_segments_show_of_transactions_what_consumers_of_committed_records_see(
+    spark_session: SparkSession, live: Tailrace, tmp_path: Path
+) -> None:
+    topic = KafkaSide(live.bootstrap).new_topic("transactions", **TINY)
+    for codec in ("none", "zstd"):
+        producer = Producer(
+            {"bootstrap.servers": live.bootstrap, "transactional.id": f"tx-{codec}", "compression.type": codec}
+        )
+        producer.init_transactions()
+        for number in range(30):
+            producer.begin_transaction()
+            for each in range(20):
+                producer.produce(topic, b"%0100d" % number, b"key-%d" % each)
+            producer.flush()
+            if number % 3:
+                producer.commit_transaction()
+            else:
+                producer.abort_transaction()
+    left_open = Producer({"bootstrap.servers": live.bootstrap, "transactional.id": "open"})
+    left_open.init_transactions()
+    left_open.begin_transaction()
+    left_open.produce(topic, b"open", b"key")
+    left_open.flush()
+    KafkaSide(live.bootstrap).send_values(topic, range(5))  # behind the open transaction
+    expected = _committed(live.bootstrap, topic)
+    assert len(expected) == 2 * 20 * 20
+    wait_until(lambda: _has_rows(live.data, topic), PATIENCE_SECONDS, "a saved high watermark")
+    wait_until(lambda: _read_directly(live.data, topic) == expected, PATIENCE_SECONDS, "the committed records")
+    to = str(tmp_path / "archive")
+    assert archive(spark_session, [topic], to, segments=[str(live.data)]).records == len(expected)
+    result = verify(spark_session, to, brokers=[live.bootstrap])
+    assert result.is_ok, result.text()
+    (partition,) = result.partitions
+    assert (partition.gaps["aborted"], partition.gaps["marker"]) == (2 * 10 * 20, 2 * 30)
+    left_open.abort_transaction()
