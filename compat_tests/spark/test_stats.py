@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 import trio
@@ -13,12 +14,14 @@ from pyspark.sql import SparkSession
 from segment_logs import CONFIG, START_MS, Spu, append, fill
 
 from tailrace.cli.main import main
+from tailrace.pipeline.stats import stats
 from tailrace.pipeline.stats.size_buckets import bucket_of, bucket_sql
 from tailrace.protocol.batches.compression import Compression
 
 pytest.importorskip("pyarrow", reason="Python data sources of Spark need pyarrow")
 
 HOT, RECORDS = 600, 300
+CUT_ID = UUID(int=7)
 PRODUCER = {"producer_id": 7, "producer_epoch": 1}
 
 
@@ -43,6 +46,17 @@ async def _write(directory: Path) -> None:
     for partition, log in enumerate((quiet, hot)):
         await log.sync()
         await spu.commit(log.log_end, partition)
+    cut = spu.log(topic="cut", topic_id=CUT_ID)
+    fill(cut, 10, per_batch=10)
+    await cut.advance_log_start(7)
+    await cut.sync()
+    await spu.commit(cut.log_end, topic_id=CUT_ID)
+
+
+def test_records_that_were_deleted_within_a_batch_are_not_counted(spark_session: SparkSession, data: Path) -> None:
+    found = stats(spark_session, segments=[str(data)], topics=["cut"])
+    (partition,) = found.topics[0].partitions
+    assert (partition.records, found.facts["records"], found.topics[0].key_sizes.count) == (3, 3, 3)
 
 
 def test_the_command_counts_every_record_and_draws_a_page(

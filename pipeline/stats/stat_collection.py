@@ -241,7 +241,8 @@ def _partition_stats(found: _Found, *, is_archive: bool) -> list[PartitionStat]:
                 partition=row["partition"],
                 first=row["first"],
                 last=row["last"],
-                records=row["records"],
+                # The first batch of a log may begin with deleted records, which its header counts.
+                records=kept["records"] if kept else 0,
                 batches=None if is_archive else row["batches"],
                 stored_bytes=None if is_archive else row["bytes"],
                 content_bytes=kept["bytes"] if kept else 0,

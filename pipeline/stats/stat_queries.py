@@ -134,10 +134,11 @@ class CellQueries:
         self._cells = cells
 
     def compaction(self) -> list[Row]:
-        """Returns what compaction would keep in each partition, and the bytes of all keys and values there."""
+        """Returns what compaction would keep in each partition, and all records with their bytes of keys and values."""
         return _rows(
             self._spark.sql(
-                "SELECT topic, partition, count(key) AS keys, sum(IF(key IS NULL, 0, records)) AS keyed, "
+                "SELECT topic, partition, sum(records) AS records, count(key) AS keys, "
+                "sum(IF(key IS NULL, 0, records)) AS keyed, "
                 "sum(COALESCE(keyBytes, 0) + COALESCE(valueBytes, 0)) AS bytes, "
                 "sum(IF(key IS NULL, 0, COALESCE(keyBytes, 0) + COALESCE(valueBytes, 0))) AS keyedBytes, "
                 "sum(IF(key IS NULL, 0, lastBytes)) AS keptBytes, "
