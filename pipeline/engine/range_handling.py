@@ -23,6 +23,7 @@ from tailrace.runtime.backoff import spread_pause_seconds
 from tailrace.runtime.embedded.side_loop import BlockingCalls
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.seams import Seams
+from tailrace.trigger.config.trigger_config import SeekTo
 from tailrace.trigger.pool.worker_pool import WorkerPool, WorkerPoolError
 from tailrace.trigger.pool.workers import Workers
 from tailrace.trigger.replica.group_offsets import Claim, FencedError, GroupOffsets
@@ -45,6 +46,10 @@ from .row_batches import RowBatch, SparkRow, batches_of
 STOP_SECONDS_MAX = 2.0
 """How long idle workers may take to end after the last event."""
 FENCED = "another run or a replica of the trigger has taken over the shard"
+
+_SEEK_TO = SeekTo.EARLIEST
+"""Where the group begins if brokers have forgotten its offset, as they do after days without a commit. Spark knows where
+the rows begin, so the task handles all of them, whatever the trigger seeks."""
 
 NextBatch = Callable[[], RowBatch | None]
 """Returns the next records, or None at the end. It may block."""
@@ -92,7 +97,7 @@ async def handle_claimed(
     """Handles the rows of a shard from its mark on, with workers that run already."""
     epoch = work.epoch_of(shard.number)
     try:
-        claim = await _claimed(partial(offsets.claim, shard, epoch, work.config.seek_to), parts)
+        claim = await _claimed(partial(offsets.claim, shard, epoch, _SEEK_TO), parts)
     except FencedError:
         return range_result(shard, first, first, parts.metrics, FENCED)
     start = max(first, claim.offset)
@@ -122,7 +127,7 @@ async def handle_once(
     """Handles the rows of a shard from its mark on, and stores what they emit exactly once."""
     epoch = work.epoch_of(shard.number)
     try:
-        claim = await _claimed(partial(output.claim, epoch, work.config.seek_to), parts)
+        claim = await _claimed(partial(output.claim, epoch, _SEEK_TO), parts)
     except FencedError:
         return range_result(shard, first, first, parts.metrics, FENCED)
     start = max(first, claim.offset)

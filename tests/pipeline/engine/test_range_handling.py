@@ -38,7 +38,7 @@ BROKERS = ((ADDRESS.host, ADDRESS.port),)
 
 
 def _work(source: FunctionSource | None = None, **given: object) -> RangeWork:
-    config = TriggerConfig(name="bill", topic="orders", group="billing", seek_to=SeekTo.EARLIEST, **given)  # type: ignore[arg-type]
+    config = TriggerConfig(name="bill", topic="orders", group="billing", **given)  # type: ignore[arg-type]
     return RangeWork(
         engine_config(config, Way.STREAM), source or FunctionSource("/f.py"), BROKERS, "spark", {0: 4}, log_json=True
     )
@@ -116,6 +116,16 @@ async def test_rows_behind_the_group_are_handled_from_the_first_one(autojump_clo
         handler = Handled()
         await _handle(_work(), _rows([3, 4]), seams, handler)
         assert handler.of(0) == [3, 4]
+
+
+async def test_rows_are_handled_although_the_brokers_have_forgotten_the_offsets_of_the_group(
+    autojump_clock: object,
+) -> None:
+    async with _orders() as (spu, seams):
+        await spu.produce("orders", 0, 5)
+        handler = Handled()
+        await _handle(_work(seek_to=SeekTo.LATEST), _rows([3, 4]), seams, handler)
+        assert (handler.of(0), await _committed(seams)) == ([3, 4], 5)
 
 
 async def test_a_task_of_an_earlier_driver_handles_nothing(autojump_clock: object) -> None:

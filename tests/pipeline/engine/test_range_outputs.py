@@ -48,7 +48,6 @@ def _work(**given: object) -> RangeWork:
         name="bill",
         topic="orders",
         group="billing",
-        seek_to=SeekTo.EARLIEST,
         guarantee=Guarantee.EXACTLY_ONCE,
         **given,  # type: ignore[arg-type]
     )
@@ -111,6 +110,16 @@ async def test_a_second_attempt_fences_the_first_one_and_skips_what_it_has_commi
         assert (results[0].mark, results[0].lost_transactions) == (3, 1)
         assert "a newer producer has the transactional id" in results[0].lost
         assert (await committed_values(spu, "out"), await _committed(seams)) == (_values(6), 6)
+
+
+async def test_rows_are_handled_although_the_brokers_have_forgotten_the_offsets_of_the_group(
+    autojump_clock: object,
+) -> None:
+    async with _orders() as (spu, seams):
+        await spu.produce("orders", 0, 5)
+        handler = _Numbered()
+        await _handle(_work(seek_to=SeekTo.LATEST), range(3, 5), seams, handler)
+        assert (handler.of(0), await _committed(seams)) == ([3, 4], 5)
 
 
 async def test_a_task_of_an_earlier_driver_handles_nothing(autojump_clock: object) -> None:
