@@ -10,6 +10,7 @@ from tailrace.client.client_network import client_seams
 from tailrace.client.server_connection import RefusedError, UnreachableError, reason_of
 from tailrace.pipeline.archive.manifest.archive_manifest import Chunk
 from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.protocol.error_codes import ErrorCode
 from tailrace.runtime import logs
 from tailrace.runtime.backoff import spread_pause_seconds
 from tailrace.runtime.error_groups import first_error
@@ -34,6 +35,18 @@ EPOCH = 1
 """The epoch of all commits of a backfill. Transactional ids tell its attempts apart."""
 LOSSES_MAX = 5
 """How many attempts in succession may lose a transaction while the position does not move."""
+_FINAL = frozenset(
+    {
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.SASL_AUTHENTICATION_FAILED,
+        ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+        ErrorCode.UNSUPPORTED_VERSION,
+    }
+)
+"""Refusals that stay until a person does something. A task that waited would do so unseen on its executor."""
 
 
 def backfill_partition(task: BackfillTask) -> list[RangeResult]:
@@ -114,13 +127,18 @@ async def into_topics_once(
 
 
 async def _begin(shard: Shard, parts: RangeParts, outputs: ShardOutputs) -> int | None:
-    """Fences earlier attempts, and returns the first offset that is not done; None if nothing is done."""
+    """Fences earlier attempts, and returns the first offset that is not done; None if nothing is done.
+
+    Raises JobError if the brokers refuse this for good.
+    """
     failures = 0
     while True:
         try:
             await outputs.producer.initialize()
             return await position_of(outputs.spus, outputs.offsets.group, shard)
         except (UnreachableError, RefusedError) as error:
+            if isinstance(error, RefusedError) and error.code in _FINAL:
+                raise JobError(f"{shard}: {reason_of(error)}") from error
             failures += 1
             if failures == 1:
                 parts.logger.warning("shard_not_claimed", reason=reason_of(error))

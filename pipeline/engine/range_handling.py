@@ -48,8 +48,10 @@ STOP_SECONDS_MAX = 2.0
 FENCED = "another run or a replica of the trigger has taken over the shard"
 
 _SEEK_TO = SeekTo.EARLIEST
-"""Where the group begins if brokers have forgotten its offset, as they do after days without a commit. Spark knows where
-the rows begin, so the task handles all of them, whatever the trigger seeks."""
+"""Where the group begins if brokers have forgotten its offset, as they do after days without a commit.
+
+Spark knows where the rows begin, so the task handles all of them, whatever the trigger seeks.
+"""
 
 NextBatch = Callable[[], RowBatch | None]
 """Returns the next records, or None at the end. It may block."""

@@ -223,6 +223,8 @@ class ShardOwnership:
     ) -> int:
         failures = 0
         while True:
+            if number not in self.epochs:
+                raise OwnershipError(self.problem or LOST)
             try:
                 claim = await claim_with(self.epochs[number], self._config.seek_to)
             except FencedError as fenced:

@@ -293,7 +293,8 @@ class ShardTask:
         line = self._line
         if line is None:
             state = ShardState.RELEASING if self._is_draining else ShardState.CLAIMING
-            return ShardReport(shard=self.shard.number, state=state, epoch=self.epoch, error=self._problem)
+            error = self._problem or ("" if self._output is None else self._output.problem)
+            return ShardReport(shard=self.shard.number, state=state, epoch=self.epoch, error=error)
         open_events = line.open_events(trio.current_time())
         oldest, seconds = open_events[0] if open_events else (-1, 0.0)
         state = self._state(line, len(open_events))

@@ -41,13 +41,14 @@ def transactional_id(group: str, shard: Shard) -> str:
 
 
 def timeout_seconds(config: TriggerConfig) -> float:
-    """Returns how long a transaction may take. If events of a list fail, it waits for all their retries."""
+    """Returns how long a transaction may take. If events of a list fail, it waits for all their attempts."""
     if not config.batch_size:
         return TIMEOUT_SECONDS
-    return min(TIMEOUT_SECONDS + _retry_seconds(config.retry), TIMEOUT_SECONDS_MAX)
+    handling = config.event_timeout * (config.retry.attempts - 1)
+    return min(TIMEOUT_SECONDS + _pause_seconds(config.retry) + handling, TIMEOUT_SECONDS_MAX)
 
 
-def _retry_seconds(retry: Retry) -> float:
+def _pause_seconds(retry: Retry) -> float:
     """Returns how long the pauses between all attempts are at most."""
     first, longest = retry.backoff
     doublings = min(retry.attempts - 1, 64)

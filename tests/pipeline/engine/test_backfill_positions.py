@@ -17,6 +17,7 @@ from simulation.files import SimulatedFiles
 from spus import ADDRESS
 from trigger_replicas import Handled, InProcessWorkers
 
+from tailrace.client.server_connection import RefusedError
 from tailrace.client.spu_client import SpuClient
 from tailrace.client.transactions.transactional_producer import TransactionalProducer
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
@@ -29,6 +30,7 @@ from tailrace.pipeline.engine.range_outputs import RangeParts, client_of, output
 from tailrace.pipeline.engine.range_work import RangeWork
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.protocol.batches.records import Record
+from tailrace.protocol.error_codes import ErrorCode
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.seams import Seams
 from tailrace.trigger.config.trigger_config import Guarantee, OnExhausted, Retry, TriggerConfig
@@ -205,3 +207,19 @@ def test_another_backfill_has_another_group() -> None:
     groups = {GROUP, group_of(BACKFILL, "other"), *(group_of(each, TOPIC_ID) for each in others)}
     assert len(groups) == 5
     assert GROUP.startswith("billing.backfill.")
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.INVALID_TRANSACTION_TIMEOUT]
+)
+async def test_a_refusal_that_only_a_person_can_change_ends_the_task(
+    code: ErrorCode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: object
+) -> None:
+    async def refuse(producer: TransactionalProducer) -> None:
+        await trio.lowlevel.checkpoint()
+        raise RefusedError("the reason", code)
+
+    async with _world(tmp_path) as world:
+        monkeypatch.setattr(TransactionalProducer, "initialize", refuse)
+        with trio.fail_after(30), pytest.raises(JobError, match="orders/0: the reason"):
+            await world.handle(world.task(), _Numbered())

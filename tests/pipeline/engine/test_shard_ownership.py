@@ -20,7 +20,9 @@ from tailrace.pipeline.engine.shard_ownership import LOST, RELEASED, OwnershipEr
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.network import Address
 from tailrace.runtime.seams import Seams, real_seams
-from tailrace.trigger.config.trigger_config import Guarantee
+from tailrace.trigger.config.trigger_config import Guarantee, SeekTo
+from tailrace.trigger.replica.group_offsets import Claim, FencedError
+from tailrace.trigger.replica.lone_membership import LoneMembership
 from tailrace.trigger.replica.replica_setup import ReplicaServers
 from tailrace.trigger.replica.transactional_output import transactional_id
 from tailrace.trigger.work import Output, Shard
@@ -139,6 +141,27 @@ async def test_a_driver_aborts_what_tasks_of_a_killed_one_have_left_open(autojum
             await task.commit("billing", {})
         task.close()
         spus.close()
+
+
+async def test_a_driver_that_loses_its_shards_while_it_claims_them_says_so() -> None:
+    class Lost(LoneMembership):
+        async def raise_epoch(self, above: int) -> None:
+            await trio.lowlevel.checkpoint()
+            ownership.on_lost({0, 1})
+
+    async def claim(epoch: int, seek_to: SeekTo) -> Claim:
+        await trio.lowlevel.checkpoint()
+        raise FencedError(Shard("orders", 0), 7)
+
+    async def count() -> int:
+        await trio.lowlevel.checkpoint()
+        return 2
+
+    async with _orders() as (spu, _):
+        ownership = _ownership(spu)
+        ownership.on_gained({0: 1, 1: 1})
+        with pytest.raises(OwnershipError, match="lost its place in the group"):
+            await ownership._claimed(0, claim, Lost(count, ownership, structlog.get_logger()))
 
 
 def test_a_failure_to_join_is_raised_where_the_driver_waits() -> None:

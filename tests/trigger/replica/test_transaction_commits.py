@@ -3,7 +3,9 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
+from typing import Any
 
+import pytest
 import trio
 from grouped_spu import GroupedSpu, grouped_spu
 from spus import ADDRESS
@@ -14,12 +16,14 @@ from tailrace.client.group_client import GroupClient
 from tailrace.client.group_facts import Progress
 from tailrace.client.log_client import LogClient
 from tailrace.client.log_facts import Partition
-from tailrace.client.server_connection import answered
+from tailrace.client.server_connection import RefusedError, answered
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.client.transaction_states import ABORTED
 from tailrace.client.transactions.transactional_producer import TransactionalProducer
 from tailrace.cluster.stream_state.replica_report import ShardState
 from tailrace.protocol.batches.records import Record
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from tailrace.runtime.chance import RandomChance
 from tailrace.trigger.config.trigger_config import Guarantee, OnExhausted, Retry
 from tailrace.trigger.dead_letters.dead_letter import read_letter
@@ -89,14 +93,15 @@ class _Numbered(Handled):
 class _ListWorkers(InProcessWorkers):
     """Workers whose handler gets lists, and reports one of their events as failed until it is repaired."""
 
-    def __init__(self, bad: int) -> None:
+    def __init__(self, bad: int, seconds: float = 0.0) -> None:
         super().__init__(Handled())
         self.attempts = 0
+        self._seconds = seconds
         self.is_repaired = False
         self._bad = bad
 
     async def handle(self, chunk: Chunk) -> Outcome:
-        await trio.lowlevel.checkpoint()
+        await trio.sleep(self._seconds)
         offsets = chunk.offsets or range(chunk.first, chunk.end)
         is_bad = self._bad in offsets and not self.is_repaired
         good = [each for each in offsets if each != self._bad or not is_bad]
@@ -324,6 +329,39 @@ async def test_a_list_with_a_failed_event_is_committed_when_the_event_is_handled
         await second.stop()
         assert sorted(await _values(spu)) == _expected(10)
         assert await _committed(spu) == [10]
+
+
+async def test_a_list_whose_attempts_take_long_does_not_lose_its_transaction(autojump_clock: object) -> None:
+    """Otherwise its attempts would begin again and again, and no event would ever be given up."""
+    async with _orders() as (spu, world):
+        await spu.produce("orders", 0, 10)
+        retry = Retry(attempts=5, backoff=(0.1, 0.1))
+        replica = await world.start_with(
+            _ListWorkers(bad=3, seconds=40), guarantee=EXACTLY_ONCE, batch_size=10, retry=retry
+        )
+        await until(lambda: replica.marks == {0: 10} or replica.metrics.lost_transactions > 0, 600)
+        await replica.stop()
+        assert (replica.metrics.lost_transactions, replica.metrics.dead_letters) == (0, 1)
+        assert (sorted(await _values(spu)), await _committed(spu)) == (sorted(set(_expected(10)) - {b"0/3"}), [10])
+
+
+async def test_a_claim_that_cannot_be_committed_says_why(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asks = TransactionalProducer._ask
+
+    async def refuse(producer: Any, places: Any, key: str, request: Any, *others: Any) -> Any:
+        if isinstance(request, AddOffsetsToTxnRequest):
+            await trio.lowlevel.checkpoint()
+            raise RefusedError("the group has no coordinator", ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return await asks(producer, places, key, request, *others)
+
+    async with _orders() as (_, world):
+        monkeypatch.setattr(TransactionalProducer, "_ask", refuse)
+        replica = await world.start(Handled(), guarantee=EXACTLY_ONCE)
+        await trio.sleep(20)
+        (shard,) = replica.replica.report().shards
+        assert (shard.state, shard.error) == (ShardState.CLAIMING, "the group has no coordinator")
 
 
 async def test_a_list_that_stops_at_a_failed_event_leaves_no_open_transaction(autojump_clock: object) -> None:

@@ -159,5 +159,7 @@ def test_shards_have_different_ids_whatever_their_names() -> None:
 
 def test_a_transaction_waits_for_the_retries_of_a_list() -> None:
     assert timeout_seconds(config(retry=Retry(attempts=100))) == TIMEOUT_SECONDS
-    assert timeout_seconds(config(batch_size=5, retry=Retry(attempts=4, backoff=(1, 3)))) == TIMEOUT_SECONDS + 1 + 2 + 3
+    lists = config(batch_size=5, event_timeout=20, retry=Retry(attempts=4, backoff=(1, 3)))
+    assert timeout_seconds(lists) == TIMEOUT_SECONDS + (1 + 20) + (2 + 20) + (3 + 20)
+    assert timeout_seconds(config(batch_size=5, retry=Retry(attempts=1))) == TIMEOUT_SECONDS
     assert timeout_seconds(config(batch_size=5, retry=Retry(attempts=10**6))) == TIMEOUT_SECONDS_MAX
