@@ -1,6 +1,7 @@
 """Reads the chunks of an archive in the order of offsets, on executors or on the driver."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -49,6 +50,17 @@ def archive_rows(
             if rows.num_rows:
                 yield rows.select(list(columns))
         opened = [each for each in opened if not each.is_done and each.first < end]
+
+
+def group_batches(file: Any, rows_max: int, columns: Sequence[str]) -> Iterator[ArrowBatch]:
+    """Yields the rows of an open Parquet file, at most so many at a time, and never of two row groups together.
+
+    A row group has a bounded size, and so many rows of large values may have gigabytes.
+    """
+    for group in range(file.num_row_groups):
+        for batch in file.iter_batches(rows_max, row_groups=[group], columns=list(columns), use_threads=False):
+            if batch.num_rows:
+                yield batch
 
 
 def unreadable(path: str, error: Exception) -> JobError:
@@ -116,9 +128,7 @@ class _FileRows:
                 if count != self._records:
                     what = f"it has {count} records, and the manifest says {self._records}"
                     raise unreadable(self._path, ValueError(what))
-                for batch in file.iter_batches(BATCH_ROWS, columns=list(names), use_threads=False):
-                    if batch.num_rows:
-                        yield batch
+                yield from group_batches(file, BATCH_ROWS, names)
         except (OSError, pa.ArrowException) as error:
             raise unreadable(self._path, error) from error
 

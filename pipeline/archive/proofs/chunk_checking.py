@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from tailrace.pipeline.archive.chunks.archive_reading import group_batches
 from tailrace.pipeline.archive.manifest.archive_layout import NO_DATE, date_of_day
 from tailrace.pipeline.archive.manifest.archive_manifest import Chunk, DataFile
 from tailrace.pipeline.archive.manifest.offset_runs import Run, runs_of
@@ -128,7 +129,7 @@ def _read_rows(path: str, chunk: Chunk, file: DataFile) -> tuple[FileFindings, R
         if missing := [name for name in HASHED_COLUMNS if name not in names]:
             return FileFindings(file.path, f"cannot be read: it has no column {missing[0]}"), records_of(())
         columns = [name for name in (*HASHED_COLUMNS, *_PLACE_COLUMNS) if name in names]
-        for batch in parquet.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
+        for batch in group_batches(parquet, _BATCH_ROWS, columns):
             parts.append(records_of([batch]))
             strays += _strays(batch, chunk, file)
     records = together(parts)

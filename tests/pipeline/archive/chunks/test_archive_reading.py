@@ -6,7 +6,7 @@ import pytest
 from archive_files import archived_rows, write_chunk
 
 from tailrace.pipeline.archive.chunks import archive_reading
-from tailrace.pipeline.archive.chunks.archive_reading import archive_rows
+from tailrace.pipeline.archive.chunks.archive_reading import archive_rows, group_batches
 from tailrace.pipeline.archive.manifest.archive_manifest import Chunk
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.pipeline.segments.segment_columns import RECORD_COLUMNS
@@ -47,6 +47,21 @@ def test_dates_that_follow_the_offsets_are_read_one_file_after_the_other(tmp_pat
     found = list(archive_rows(str(tmp_path), chunk))
     assert [batch.num_rows for batch in found] == [10] * 5
     assert found[0].schema.names == list(RECORD_COLUMNS)
+
+
+def test_row_groups_are_read_one_by_one_whatever_their_values_take(tmp_path: Path) -> None:
+    path = tmp_path / "groups.parquet"
+    table = archived_rows(range(12))
+    pq.write_table(table, path, row_group_size=5)
+    with pq.ParquetFile(path) as file:
+        batches = list(group_batches(file, 4, ["offset"]))
+    assert [batch.column("offset").to_pylist() for batch in batches] == [
+        [0, 1, 2, 3],
+        [4],
+        [5, 6, 7, 8],
+        [9],
+        [10, 11],
+    ]
 
 
 def test_a_chunk_without_records_has_no_batches(tmp_path: Path) -> None:
