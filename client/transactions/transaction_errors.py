@@ -1,5 +1,6 @@
 """What an error means for a transaction: to ask again, to refuse a record, or to begin again. Pure."""
 
+from collections.abc import Mapping
 from enum import Enum, auto
 
 from tailrace.client.server_connection import RefusedError, reason_of
@@ -45,6 +46,10 @@ _LOST = frozenset(
         ErrorCode.TRANSACTION_COORDINATOR_FENCED,
     }
 )
+_REASONS: Mapping[int, str] = {
+    ErrorCode.ILLEGAL_GENERATION: "a later owner has committed an offset, or the group has members",
+}
+"""What errors mean in a transaction, if they mean something else in other requests."""
 
 
 def verdict_of(code: int) -> Verdict:
@@ -62,4 +67,5 @@ def lost_by(refused: RefusedError) -> TransactionLostError:
         return ProducerFencedError(
             "a newer producer has the transactional id, or the transaction was aborted at its timeout"
         )
-    return TransactionLostError(f"the transaction cannot be committed: {reason_of(refused)}")
+    reason = _REASONS.get(refused.code) or reason_of(refused)
+    return TransactionLostError(f"the transaction cannot be committed: {reason}")

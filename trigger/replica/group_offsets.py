@@ -135,7 +135,8 @@ class GroupOffsets:
 
     async def _offset_at(self, partition: Partition, timestamp: int) -> int:
         async with self._turn_of_logs:
-            return unless_refused((await self._logs.offsets_at([partition], timestamp))[partition])
+            # Records of open transactions are new to the trigger, which reads committed records only.
+            return unless_refused((await self._logs.offsets_at([partition], timestamp, only_stable=True))[partition])
 
 
 def _epoch_of(committed: Progress | None) -> int:

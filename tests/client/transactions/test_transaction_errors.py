@@ -39,3 +39,9 @@ def test_a_fenced_producer_is_told_apart_from_a_lost_transaction() -> None:
     assert isinstance(fenced, ProducerFencedError)
     assert type(lost) is TransactionLostError
     assert "INVALID_TXN_STATE" in str(lost)
+
+
+def test_a_commit_with_an_old_epoch_is_explained_as_such() -> None:
+    assert "a later owner has committed" in str(
+        lost_by(RefusedError("ILLEGAL_GENERATION", ErrorCode.ILLEGAL_GENERATION))
+    )

@@ -91,6 +91,18 @@ async def test_a_shard_begins_where_the_trigger_seeks_and_then_at_the_last_commi
         assert (claim.offset, claim.was_committed) == (9, True)
 
 
+async def test_a_shard_that_seeks_the_latest_record_begins_at_the_first_open_transaction(
+    autojump_clock: object,
+) -> None:
+    """Its records are committed after the claim, so they are new to the trigger, as they are to a consumer."""
+    async with _world() as world:
+        writer = TransactionalProducer(world.spus, "writer", world.spu.clock, RandomChance(1))
+        await writer.initialize()
+        await writer.send([Output("orders", None, b"new", partition=0)])
+        assert (await world.owner("a").claim(1, SeekTo.LATEST)).offset == 7
+        writer.close()
+
+
 async def test_a_claim_aborts_what_the_earlier_owner_had_sent_and_fences_it(autojump_clock: object) -> None:
     async with _world() as world:
         before, after = world.owner("a"), world.owner("b")
