@@ -19,12 +19,15 @@ from .simulation import Outcome, simulate
 from .transactions.transaction_run import simulate_transactions
 from .transactions.transaction_scenario import TransactionScenario, transaction_scenario_of
 from .triggers.trigger_run import simulate_triggers
-from .triggers.trigger_scenario import TriggerScenario, trigger_scenario_of
+from .triggers.trigger_scenario import TriggerScenario, trigger_scenario_of, with_transactions
 from .world import Print
 
 POLICIES = ("live", "majority", "nrw:3,2,2")
 BY_TURNS = (*POLICIES * 3, "nrw:5,3,3", "nrw:5,2,4")
 """The policies of successive seeds for the option `all`."""
+
+EXACTLY_ONCE_SEEDS = 4
+"""In each of these seeds, replicas of a trigger store their output in transactions."""
 
 
 class Task(Struct, frozen=True):
@@ -62,6 +65,8 @@ class Task(Struct, frozen=True):
             more["may_shelve"] = self.may_shelve
         replicas = int(self.policy[4:].split(",")[0]) if self.policy.startswith("nrw:") else self.replicas
         scenario = make(self.seed, self.policy, replicas=replicas, **more)
+        if isinstance(scenario, TriggerScenario) and self.seed % EXACTLY_ONCE_SEEDS == 0:
+            scenario = with_transactions(scenario)
         topic = {**scenario.topic, **dict(self.topic)}
         scenario = replace(scenario, topic=topic, has_small_turns=self.has_small_turns)
         if self.groups is not None:

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from msgspec import Struct
 from msgspec.structs import replace
-from simulation.runner import Task
 
 from tailrace.broker.groups.coordinator.offset_commits import OffsetCommits
 from tailrace.trigger.membership.member import Member
-from tailrace.trigger.replica.group_offsets import Claim, GroupOffsets
+from tailrace.trigger.replica.group_offsets import Claim, GroupOffsets, Mark
+from tailrace.trigger.replica.transactional_output import TransactionalOutput
 from tailrace.trigger.replica.trigger_replica import Replica
 from tailrace.trigger.shards.shard_line import ShardLine
 
-from .trigger_scenario import TriggerScenario
+from .trigger_scenario import TRIGGER_FAULTS, TriggerScenario, trigger_scenario_of, with_transactions
 
 LONG_EVENTS: dict[str, Any] = {
     "members": 3,
@@ -37,14 +37,17 @@ class PlantedTriggerBug(Struct, frozen=True):
     """The kinds of faults in the seeds of the search, or None for all kinds."""
     has_long_events: bool = False
     """Whether many events take longer than a session, so that some run when a lease ends."""
+    is_exactly_once: bool = False
+    """Whether output is stored in transactions."""
     first_seed: int = 0
     """The first seed of the search, near the seed that last detected the bug."""
 
     def scenarios(self) -> Iterator[TriggerScenario]:
         """Yields the scenarios in which the bug may be detected."""
         for seed in count(self.first_seed):
-            scenario = Task(seed, "live", 3, kinds=self.faults, has_triggers=True).scenario()
-            assert isinstance(scenario, TriggerScenario)
+            scenario = trigger_scenario_of(seed, faults=self.faults or tuple(TRIGGER_FAULTS))
+            if self.is_exactly_once:
+                scenario = with_transactions(scenario)
             yield replace(scenario, **LONG_EVENTS) if self.has_long_events else scenario
 
     @property
@@ -59,7 +62,7 @@ def handles_before_it_has_claimed(patch: pytest.MonkeyPatch) -> None:
     """Begins at the committed offset without a commit of its own, so that its predecessor is not fenced."""
 
     async def claim(self: GroupOffsets, shard: Any, epoch: int, seek_to: Any) -> Claim:
-        return await self._beginning(shard, seek_to)
+        return await self.beginning(shard, seek_to)
 
     patch.setattr(GroupOffsets, "claim", claim)
 
@@ -152,6 +155,17 @@ def marks_the_highest_event_that_was_handed_out(patch: pytest.MonkeyPatch) -> No
     patch.setattr(ShardLine, "mark", property(lambda self: max(mark(self), highest.get(self, 0))))
 
 
+# transactions
+
+
+def commits_the_mark_after_the_output(patch: pytest.MonkeyPatch) -> None:
+    async def commit(self: TransactionalOutput, mark: Mark) -> None:
+        await self._producer.commit(self._offsets.group, {})
+        await self._offsets.commit({self._shard: mark})
+
+    patch.setattr(TransactionalOutput, "commit", commit)
+
+
 LATE = ("freeze_replica", "cut_replica_off", "cut_replica_one_way", "clog_replica", "cut_replica_from_brokers")
 
 TRIGGER_BUGS = (
@@ -168,4 +182,5 @@ TRIGGER_BUGS = (
     PlantedTriggerBug(releases_shards_before_they_are_drained, faults=("stop_replica", "redeploy")),
     PlantedTriggerBug(marks_events_before_their_output_is_acknowledged),
     PlantedTriggerBug(marks_the_highest_event_that_was_handed_out),
+    PlantedTriggerBug(commits_the_mark_after_the_output, is_exactly_once=True, first_seed=8),
 )

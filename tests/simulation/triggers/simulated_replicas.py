@@ -17,14 +17,16 @@ from simulation.files import SimulatedFiles
 from simulation.world import HostClock, World, sc_address
 
 from tailrace.client.record_producer import RecordProducer
+from tailrace.client.transactions.transactional_producer import TransactionalProducer
 from tailrace.controller.key_value.interface import NO_VERSION, Put
 from tailrace.controller.objects.objects import FunctionSnapshot, Trigger, TriggerSpec
 from tailrace.controller.state.object_codec import decode, encode, key_of
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.seams import Seams
-from tailrace.trigger.config.trigger_config import Retry, SeekTo, TriggerConfig
-from tailrace.trigger.replica.group_offsets import Claim, GroupOffsets
+from tailrace.trigger.config.trigger_config import Guarantee, Retry, SeekTo, TriggerConfig
+from tailrace.trigger.replica.group_offsets import Claim, GroupOffsets, Mark
 from tailrace.trigger.replica.replica_setup import ReplicaServers, replica_of
+from tailrace.trigger.replica.transactional_output import TransactionalOutput
 from tailrace.trigger.replica.trigger_replica import Replica, ReplicaName
 
 from .simulated_workers import Handler, SimulatedWorkers
@@ -94,6 +96,7 @@ class SimulatedReplicas:
             commit_interval=scenario.commit_seconds,
             retry=Retry(attempts=history.attempts, backoff=(0.05, 0.2)),
             stop_timeout=1.0,
+            guarantee=Guarantee.EXACTLY_ONCE if scenario.is_exactly_once else Guarantee.AT_LEAST_ONCE,
         )
 
     async def deploy(self, count: int) -> None:
@@ -170,6 +173,8 @@ class SimulatedReplicas:
 
     def _note_departure(self, running: ReplicaProcess) -> None:
         """Notes an orderly departure. It committed everything, unless it had to give up after `stop_timeout`."""
+        if self.config.is_exactly_once:
+            return  # its last transaction may be lost, and is then handled again
         if trio.current_time() < running.stop_began_at + self.config.stop_timeout:
             self.history.on_left(running.process.name)
 
@@ -206,6 +211,8 @@ def reporting(history: TriggerHistory) -> Iterator[None]:
     """Reports to a history what replicas claim, commit and send, within the `with` block."""
     claim_real, commit_real, send_real = GroupOffsets.claim, GroupOffsets.commit, RecordProducer.send
     lost_real = Replica.on_lost
+    claim_in_transaction_real, commit_in_transaction_real = TransactionalOutput.claim, TransactionalOutput.commit
+    send_in_transaction_real = TransactionalProducer.send
 
     async def claim(self: GroupOffsets, shard: Any, epoch: int, seek_to: SeekTo) -> Claim:
         owner = current_process().name
@@ -229,6 +236,26 @@ def reporting(history: TriggerHistory) -> Iterator[None]:
         history.on_outputs_acknowledged(bytes(each.value) for each in kept if each.topic == OUTPUT_TOPIC)
         history.on_dead_letters_acknowledged(bytes(each.value) for each in kept if each.topic != OUTPUT_TOPIC)
 
+    async def claim_in_transaction(self: TransactionalOutput, epoch: int, seek_to: SeekTo) -> Claim:
+        owner, number = current_process().name, self._shard.number
+        history.on_claiming(owner, number)
+        claimed = await claim_in_transaction_real(self, epoch, seek_to)
+        history.on_claimed(owner, number, epoch, claimed.offset)
+        return claimed
+
+    async def commit_in_transaction(self: TransactionalOutput, mark: Mark) -> None:
+        history.on_committing(current_process().name, {self._shard.number: mark.offset})
+        await commit_in_transaction_real(self, mark)
+        history.on_committed(self._shard.number, mark.offset)
+
+    async def send_in_transaction(self: TransactionalProducer, records: Any) -> Any:
+        kept = list(records)
+        refused = await send_in_transaction_real(self, kept)
+        sent = [each for number, each in enumerate(kept) if number not in refused]
+        history.on_outputs_acknowledged(bytes(each.value) for each in sent if each.topic == OUTPUT_TOPIC)
+        history.on_dead_letters_acknowledged(bytes(each.value) for each in sent if each.topic != OUTPUT_TOPIC)
+        return refused
+
     def on_lost(self: Replica, shards: Collection[int]) -> None:
         history.on_lost(current_process().name, shards)
         lost_real(self, shards)
@@ -238,4 +265,7 @@ def reporting(history: TriggerHistory) -> Iterator[None]:
         patch.setattr(GroupOffsets, "claim", claim)
         patch.setattr(GroupOffsets, "commit", commit)
         patch.setattr(RecordProducer, "send", send)
+        patch.setattr(TransactionalOutput, "claim", claim_in_transaction)
+        patch.setattr(TransactionalOutput, "commit", commit_in_transaction)
+        patch.setattr(TransactionalProducer, "send", send_in_transaction)
         yield

@@ -11,6 +11,7 @@ from simulation.triggers.trigger_history import (
     TriggerError,
     TriggerHistory,
     check_commits,
+    check_exactly_once,
     check_overlaps,
 )
 
@@ -140,3 +141,13 @@ def test_the_log_of_commits_has_owners_in_order() -> None:
         check_commits([*log, Commit(0, 10, 2, "one")], [])
     with pytest.raises(TriggerError, match="is not stored"):
         check_commits(log, [Claim(0, 6, 2, "other#1")])
+
+
+def test_each_output_is_committed_once_or_its_event_is_a_dead_letter() -> None:
+    check_exactly_once({b"a": 1}, {b"b": 1}, [b"a", b"b"])
+    with pytest.raises(TriggerError, match="committed twice as output"):
+        check_exactly_once({b"a": 2}, {}, [b"a"])
+    with pytest.raises(TriggerError, match="as output and as dead letter"):
+        check_exactly_once({b"a": 1}, {b"a": 1}, [b"a"])
+    with pytest.raises(TriggerError, match="are lost"):
+        check_exactly_once({}, {}, [b"a"])

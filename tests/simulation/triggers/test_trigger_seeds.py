@@ -12,9 +12,10 @@ SEEDS_IN_A_CHUNK = 12
 
 
 def _run(seed: int, **changes: object) -> Outcome:
-    outcome = simulate_triggers(replace(trigger_scenario_of(seed), **changes))
+    task = Task(seed, "live", 3, has_triggers=True)
+    outcome = simulate_triggers(replace(task.scenario(), **changes))
     if outcome.failure is not None:
-        command = Task(seed, "live", 3, has_triggers=True).command(None)
+        command = task.command(None)
         pytest.fail(f"{describe(outcome.failure)}\nreplay: {command}", pytrace=False)
     assert outcome.acknowledged > 0
     return outcome
@@ -26,6 +27,10 @@ def test_triggers_keep_their_promises_without_faults() -> None:
 
 def test_triggers_keep_their_promises_with_faults() -> None:
     assert _run(19).faults > 0
+
+
+def test_triggers_store_their_output_exactly_once_with_faults() -> None:
+    assert _run(20).faults > 0
 
 
 def test_a_seed_has_one_history() -> None:

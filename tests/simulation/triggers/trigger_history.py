@@ -278,3 +278,14 @@ def check_commits(log: Sequence[Commit], claims: Iterable[Claim]) -> None:
     for claim in claims:
         if (claim.shard, claim.epoch, claim.offset) not in found:
             raise TriggerError(f"{claim} is not stored")
+
+
+def check_exactly_once(outputs: Mapping[bytes, int], letters: Mapping[bytes, int], emitted: Iterable[bytes]) -> None:
+    """Checks what readers of committed records get: each emitted output once, unless the event is a dead letter."""
+    for kind, counts in (("output", outputs), ("dead letter", letters)):
+        if repeated := sorted(value for value, count in counts.items() if count > 1):
+            raise TriggerError(f"{len(repeated)} values are committed twice as {kind}: {repeated[:3]}")
+    if both := sorted(outputs.keys() & letters.keys()):
+        raise TriggerError(f"{len(both)} values are committed as output and as dead letter: {both[:3]}")
+    if lost := sorted(set(emitted) - outputs.keys() - letters.keys()):
+        raise TriggerError(f"{len(lost)} outputs of handled events are lost: {lost[:3]}")

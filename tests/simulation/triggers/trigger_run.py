@@ -1,5 +1,6 @@
 """Simulates one seed with triggers: a cluster, producers and replicas under faults, and the checks at the end."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -9,16 +10,18 @@ from simulation.world import Print
 
 from tailrace.broker.groups.common.coordinator_records import decode_record
 from tailrace.broker.replicas.replica import Replica
+from tailrace.client.transaction_states import COMMITTED, EndsBehind
 from tailrace.cluster.coordinators import GROUPS_TOPIC
 from tailrace.cluster.stream_state.commit_epochs import parse_commit_epoch
-from tailrace.protocol.batches.record_batch import iterate
+from tailrace.protocol.batches.record_batch import BatchHeader, iterate
 from tailrace.protocol.batches.records import Record, read_records
+from tailrace.protocol.batches.transaction_markers import marker_of
 from tailrace.protocol.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 
 from .simulated_replicas import SimulatedReplicas, reporting
 from .stopped_processes import ProcessHost
 from .trigger_faults import catalogue_of
-from .trigger_history import Commit, TriggerError, TriggerHistory, check_commits, check_overlaps
+from .trigger_history import Commit, TriggerError, TriggerHistory, check_commits, check_exactly_once, check_overlaps
 from .trigger_scenario import GROUP, OUTPUT_TOPIC, TriggerScenario
 
 ATTEMPTS = 4
@@ -92,11 +95,14 @@ class TriggerRun(Run):
         await super()._check_final()
 
     def _check_outputs(self) -> None:
-        sent = {record.value for record in self._records(OUTPUT_TOPIC)}
-        if lost := self.history.outputs - sent:
+        outputs = Counter(record.value or b"" for record in self._records(OUTPUT_TOPIC))
+        letters = Counter(record.value or b"" for record in self._records(self.replicas.config.dead_letter_topic))
+        if self.scenario.is_exactly_once:
+            check_exactly_once(outputs, letters, self.history.outputs)
+            return
+        if lost := self.history.outputs - outputs.keys():
             raise TriggerError(f"{len(lost)} outputs of handled events are lost: {sorted(lost)[:3]}")
-        letters = {record.value for record in self._records(self.replicas.config.dead_letter_topic)}
-        if lost := self.history.dead - letters:
+        if lost := self.history.dead - letters.keys():
             raise TriggerError(f"{len(lost)} dead letters are lost: {sorted(lost)[:3]}")
 
     # logs
@@ -137,10 +143,20 @@ class TriggerRun(Run):
 
 
 def _committed_records(replica: Replica) -> Iterator[Record]:
+    """Yields the records that a reader of committed records gets."""
+    batches = list(_batches(replica))
+    ends = EndsBehind(0)
+    for header, data in batches:
+        ends.note(header, marker_of(header, data))
+    for header, data in batches:
+        if not header.is_control and ends.state_of(header, None) in (None, COMMITTED):
+            yield from read_records(data)
+
+
+def _batches(replica: Replica) -> Iterator[tuple[BatchHeader, bytes]]:
     log, offset, end = replica.log, replica.log.log_start, replica.high_watermark
     while offset < end and (found := log.read(offset, 1 << 20, end, at_least_one=True, passes_empty=True)) is not None:
         data: Any = bytes(found.read())
         for position, header in iterate(data):
             offset = header.next_offset
-            if not header.is_control:
-                yield from read_records(data[position : position + header.size])
+            yield header, data[position : position + header.size]

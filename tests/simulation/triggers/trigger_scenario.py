@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from msgspec.structs import replace
 from simulation.determinism import random_of
 from simulation.faults import plan
 from simulation.group_faults import GROUP_CATALOGUE
@@ -65,6 +66,8 @@ class TriggerScenario(Scenario, frozen=True, kw_only=True):
     """The configured number of replicas."""
     is_deployed: bool = False
     """Whether the SC knows the trigger, so that the configured number of replicas can change."""
+    is_exactly_once: bool = False
+    """Whether output is stored in transactions."""
     workers: int = 2
     """How many workers each replica has."""
     session_seconds: float = 2.0
@@ -77,14 +80,15 @@ class TriggerScenario(Scenario, frozen=True, kw_only=True):
     @property
     def partition_count(self) -> int:
         """The number of partitions of all topics: also of outputs, dead letters, and committed offsets."""
-        return 2 * self.partitions + 1 + int(self.broker["offsets.topic.num.partitions"])
+        internal = ("offsets.topic.num.partitions", "transaction.state.log.num.partitions")
+        return 2 * self.partitions + 1 + sum(int(self.broker.get(each, 0)) for each in internal)
 
     def describe(self) -> str:
         deployed = " in a deployed trigger" * self.is_deployed
         return (
             f"{super().describe()}; {self.members} replicas with {self.workers} workers each, {self.wanted} "
             f"configured{deployed}; sessions take {self.session_seconds:g} s, commits come every "
-            f"{self.commit_seconds:g} s"
+            f"{self.commit_seconds:g} s" + ", in transactions" * self.is_exactly_once
         )
 
 
@@ -135,3 +139,14 @@ def trigger_scenario_of(
             ends=FAULTS_END,
         ),
     )
+
+
+def with_transactions(scenario: TriggerScenario) -> TriggerScenario:
+    """Returns the scenario of a trigger that stores its output exactly once."""
+    broker = {
+        **scenario.broker,
+        "transaction.state.log.num.partitions": "1",
+        "transaction.state.log.replication.factor": str(scenario.replicas),
+        "transaction.state.log.min.isr": "1",
+    }
+    return replace(scenario, broker=broker, is_exactly_once=True)
