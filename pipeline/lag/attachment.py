@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from warnings import catch_warnings, simplefilter
 
 import trio
 
@@ -70,7 +71,9 @@ class Attachment:
         atexit.unregister(self.stop)
         self._loop.stop(2 * LAST_SECONDS_MAX)
         if self._listener is not None:
-            with suppress(Exception):  # the session may be stopped already
+            # The session may be stopped already, about which Spark Connect warns.
+            with suppress(Exception), catch_warnings():
+                simplefilter("ignore")
                 self._spark.streams.removeListener(self._listener)
             self._listener = None
 

@@ -159,13 +159,15 @@ class LagKeeper:
     async def _take_a_look(self) -> bool:
         async with self._looking:
             sight = await self._look()
-        self.counters.looks += 1
         for event in sight.events:
             self._positions.on_event(event)
         for problem in sight.problems:
             if problem not in self._said_problems and len(self._said_problems) < PROBLEMS_MAX:
                 self._said_problems.add(problem)
                 self._logger.warning("progress_unreadable", reason=problem)
+        if sight.failure is not None:
+            raise sight.failure
+        self.counters.looks += 1
         if sight.brokers and self._awaits_brokers:
             brokers = addresses_in_option(sight.brokers)
             self._awaits_brokers = False

@@ -15,14 +15,17 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
 
-def progress_listener(heard: Heard, on_started: Callable[[], None]) -> "StreamingQueryListener":
-    """Makes a listener that passes on what it is told. `on_started` must return at once: the start of a query waits."""
+def progress_listener(heard: Heard, on_change: Callable[[], None]) -> "StreamingQueryListener":
+    """Makes a listener that passes on what it is told.
+
+    `on_change` is called when a query has started or ended, and must return at once: the start of a query waits.
+    """
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
     class ProgressListener(StreamingQueryListener):
         def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
             with suppress(Exception):
-                on_started()
+                on_change()
 
         def onQueryProgress(self, event: Any) -> None:  # noqa: N802
             with suppress(Exception):
@@ -34,6 +37,7 @@ def progress_listener(heard: Heard, on_started: Callable[[], None]) -> "Streamin
         def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
             with suppress(Exception):
                 heard.on_ended(str(event.id), str(event.runId))
+                on_change()
 
         def __reduce__(self) -> Any:
             raise TypeError("this listener works only in the process that has attached it")

@@ -80,6 +80,8 @@ class Sight(Struct, frozen=True):
     """The events in the order in which they happened."""
     problems: tuple[str, ...] = ()
     """What could not be read, as sentences."""
+    failure: Exception | None = None
+    """Why Spark could not say which queries run, as after the end of its session; None if it could."""
     brokers: str = ""
     """The brokers that a new query with a Kafka source names, as Spark's option has them; empty if none does."""
 

@@ -76,7 +76,10 @@ class SparkQueries:
     def look(self) -> Sight:
         """Returns what has happened since the last look. It waits for the JVM or the Connect server."""
         documents, ended = self._heard.take()
-        active = {str(each.runId): each for each in self._spark.streams.active}
+        try:
+            active = {str(each.runId): each for each in self._spark.streams.active}
+        except Exception as error:
+            return self._heard_alone(documents, ended, error)
         gone = {run: query for run, query in self._running.items() if run not in active}
         problems: list[str] = []
         heard = _readable(documents, problems)
@@ -115,7 +118,12 @@ class SparkQueries:
             except Exception as error:  # a Spark with other classes
                 problems.append(f"query {each.query_id} does not tell its brokers: {reason_of_job(error)}")
         self._running = active
-        return Sight(tuple(events), tuple(problems), brokers)
+        return Sight(tuple(events), tuple(problems), brokers=brokers)
+
+    def _heard_alone(self, documents: Iterable[str], ended: Iterable[QueryEnded], failure: Exception) -> Sight:
+        """Returns what the listener was told. A program may have stopped its session right after its last batch."""
+        problems: list[str] = []
+        return Sight((*_readable(documents, problems), *ended), tuple(problems), failure)
 
 
 def _last_progress(query: Any, problems: list[str]) -> list[str]:

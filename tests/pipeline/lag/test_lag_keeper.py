@@ -33,6 +33,7 @@ class Queries(Struct):
     problems: tuple[str, ...] = ()
     brokers: str = ""
     has_ended: bool = False
+    failure: Exception | None = None
 
     async def look(self) -> Sight:
         await trio.lowlevel.checkpoint()
@@ -41,7 +42,7 @@ class Queries(Struct):
         self.batch += 1
         progress = QueryProgress(ID, RUN, "billing", self.batch, dict(self.positions))
         ended = (QueryEnded(ID, RUN),) if self.has_ended else ()
-        return Sight((progress, *ended), self.problems, self.brokers)
+        return Sight((progress, *ended), self.problems, self.failure, self.brokers)
 
 
 class Kept(Struct):
@@ -212,6 +213,14 @@ async def test_a_look_can_be_brought_forward(autojump_clock: object) -> None:
         await trio.testing.wait_all_tasks_blocked()
         assert kept.keeper.counters.looks == 2
         stop.set()
+
+
+async def test_positions_are_committed_although_the_session_has_ended(autojump_clock: object) -> None:
+    async with _kept() as kept:
+        kept.queries.failure = RuntimeError("no active session")
+        await kept.keeper.run_once()
+        assert await kept.committed() == {ONE: 4, TWO: 3}
+        assert (kept.keeper.counters.looks, kept.keeper.counters.failed_looks) == (0, 1)
 
 
 async def test_a_keeper_that_is_stopped_looks_and_commits_for_the_last_time(autojump_clock: object) -> None:

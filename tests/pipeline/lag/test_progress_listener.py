@@ -16,13 +16,14 @@ DOCUMENT = progress_document(kafka_source({"orders": {"0": 10}}))
 
 def test_events_of_pyspark_are_heard() -> None:
     heard = Heard()
-    started: list[None] = []
-    listener = progress_listener(heard, lambda: started.append(None))
+    changes: list[None] = []
+    listener = progress_listener(heard, lambda: changes.append(None))
     listener.onQueryStarted(QueryStartedEvent.fromJson({"id": ID, "runId": RUN, "name": None, "timestamp": ""}))
-    assert len(started) == 1
+    assert len(changes) == 1
     listener.onQueryProgress(QueryProgressEvent.fromJson({"progress": json.loads(DOCUMENT)}))
     ended = {"id": ID, "runId": RUN, "exception": None, "errorClassOnException": None}
     listener.onQueryTerminated(QueryTerminatedEvent.fromJson(ended))
+    assert len(changes) == 2
     (document,), ends = heard.take()
     assert read_progress(document) == read_progress(DOCUMENT)
     assert ends == [QueryEnded(ID, RUN)]

@@ -59,6 +59,25 @@ def test_a_query_that_reports_nothing_readable_does_not_hide_the_others() -> Non
     assert sight.problems[0] == "query a did not report its progress: RuntimeError"
 
 
+def test_what_was_heard_is_not_lost_with_the_session() -> None:
+    session, heard = ReportingSession(), Heard()
+    queries = SparkQueries(session, heard)  # type: ignore[arg-type]
+    session.streams.active = [ReportingQuery()]
+    queries.look()
+    heard.on_progress(RUN, _document(9))
+    heard.on_ended(ID, RUN)
+    session.streams = StoppedStreams()  # type: ignore[assignment]
+    sight = queries.look()
+    assert sight.events == (_progress(9), QueryEnded(ID, RUN))
+    assert str(sight.failure) == "no active session"
+
+
+class StoppedStreams:
+    @property
+    def active(self) -> None:
+        raise RuntimeError("no active session")
+
+
 def test_what_is_heard_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_queries, "HEARD_RUNS_MAX", 2)
     heard = Heard()
