@@ -7,8 +7,9 @@ what follows the last snapshot is read, such as the open segment, and only the h
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from tailrace.protocol.batches.record_batch import TRANSACTIONAL
+from tailrace.protocol.batches.record_batch import HEADER_SIZE, TRANSACTIONAL, read_header
 from tailrace.protocol.batches.transaction_markers import is_marker, marker_of
+from tailrace.protocol.error_codes import KafkaError
 from tailrace.runtime.files import Files
 from tailrace.storage.directory.layout import Kind, file_name
 from tailrace.storage.manifest.manifest import AbortedFacts
@@ -24,6 +25,7 @@ from tailrace.storage.transactions.aborted_transactions import (
 from .aborted_spans import AbortedSpan
 from .log_copies import CopySegment, LogCopy
 from .segment_reading import SegmentError, SegmentGoneError, SegmentRange, SegmentReading
+from .walked_segments import WalkedSegment, WalkedSegments
 
 _Opened = dict[int, int]
 """The first offsets of open transactions by producer, in the order of these offsets."""
@@ -32,11 +34,12 @@ _Opened = dict[int, int]
 class CopyTransactions:
     """The transactions of one copy."""
 
-    def __init__(self, files: Files, copy: LogCopy, end: int) -> None:
+    def __init__(self, files: Files, copy: LogCopy, end: int, walked: WalkedSegments | None = None) -> None:
         """`end`: the offset after the last record that a query may read if it was not for transactions.
 
-        Raises SegmentError.
+        `walked`: what an earlier plan has read. Raises SegmentError.
         """
+        self._walked = WalkedSegments() if walked is None else walked
         self._files = files
         self._copy = copy
         self._decided_before = min(copy.end, copy.high_watermark)
@@ -71,16 +74,39 @@ class CopyTransactions:
         opened, place = self._last_snapshot(end)
         for segment in segments[place:]:
             if segment.base < end:
-                self._note(segment, self._walk(segment, opened, segment.base, min(segment.end, end)))
+                self._pass(segment, opened, segment.base, min(segment.end, end))
         for segment in segments if opened else ():
             last = min(segment.end, self._decided_before)
             if end < last:
-                self._note(segment, self._walk(segment, opened, max(segment.base, end), last))
+                self._pass(segment, opened, max(segment.base, end), last)
         return {producer_id: first for producer_id, first in opened.items() if first < end}
 
-    def _note(self, segment: CopySegment, aborted: list[AbortedTransaction]) -> None:
-        if segment.facts is None:
-            self._read.setdefault(segment.base, []).extend(aborted)
+    def _pass(self, segment: CopySegment, opened: _Opened, start: int, end: int) -> None:
+        """Applies the batches in [start, end) to the open transactions. Notes what was aborted if no list has it."""
+        if segment.facts is not None:
+            self._walk(segment, opened, start, end)
+            return
+        directory, base = self._copy.directory, segment.base
+        known = self._walked.get(directory, base)
+        if known is None or known.opened_before != opened or known.end > end or not self._is_as_walked(base, known):
+            walked = WalkedSegment(dict(opened), dict(opened), [], start)
+        else:
+            walked = known.copy()  # what is known stays right if the rest cannot be read
+        walked.aborted += self._walk(segment, walked.opened, walked.end, end, walked)
+        self._walked.put(directory, base, walked)
+        self._read[base] = list(walked.aborted)
+        opened.clear()
+        opened.update(walked.opened)
+
+    def _is_as_walked(self, base: int, walked: WalkedSegment) -> bool:
+        """Returns whether the last batch that was read is still in its place."""
+        if walked.header is None:
+            return True
+        try:
+            file = self._files.open(self._path(base, Kind.LOG))
+            return read_header(file.read_at(walked.position, HEADER_SIZE)) == walked.header
+        except (OSError, KafkaError):
+            return False
 
     def _last_snapshot(self, end: int) -> tuple[_Opened, int]:
         """Returns the open transactions at the end of a segment, and the number of segments up to there."""
@@ -108,13 +134,19 @@ class CopyTransactions:
         states = ProducerStates.restore(data)
         return None if states is None else dict(states.open_transactions)
 
-    def _walk(self, segment: CopySegment, opened: _Opened, start: int, end: int) -> list[AbortedTransaction]:
-        """Applies the batches in [start, end) to the open transactions. Returns what was aborted."""
+    def _walk(
+        self, segment: CopySegment, opened: _Opened, start: int, end: int, walked: WalkedSegment | None = None
+    ) -> list[AbortedTransaction]:
+        """Applies the batches in [start, end) to the open transactions. Returns what was aborted.
+
+        `walked` says where to begin, and is told where this ends.
+        """
         copy = self._copy
         found: list[AbortedTransaction] = []
         wanted = SegmentRange(
-            copy.topic, str(copy.topic_id), copy.partition, copy.directory, segment.base, start, end, size=segment.size
-        )
+            copy.topic, str(copy.topic_id), copy.partition, copy.directory, segment.base, start, end,
+            0 if walked is None else walked.position, segment.size,
+        )  # fmt: skip
         for batch in SegmentReading(wanted, header_only=True, checks_crc=False).batches():
             header = batch.header
             if is_marker(header):
@@ -125,6 +157,8 @@ class CopyTransactions:
                     found.append(AbortedTransaction(header.producer_id, first, header.base_offset, stable))
             elif header.attributes & TRANSACTIONAL:
                 opened.setdefault(header.producer_id, header.base_offset)
+            if walked is not None:
+                walked.end, walked.position, walked.header = header.next_offset, batch.position, header
         return found
 
     # what was aborted

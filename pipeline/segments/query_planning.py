@@ -14,6 +14,7 @@ from .range_planning import PartitionPlan
 from .segment_options import OptionError, SegmentOptions
 from .segment_reading import SegmentRange
 from .stream_positions import Key, Positions, begin_of, check_order
+from .walked_segments import WalkedSegments
 
 _HEADERS_FACTOR = 4
 """How many times as many bytes of segments a task can read if it reads only the headers of batches."""
@@ -22,15 +23,22 @@ _HEADERS_FACTOR = 4
 class QueryPlan:
     """What the directories hold now, for one query."""
 
-    def __init__(self, options: SegmentOptions, files: Files | None = None) -> None:
-        """Looks into the directories. Raises OptionError and SegmentError."""
+    def __init__(
+        self, options: SegmentOptions, files: Files | None = None, walked: WalkedSegments | None = None
+    ) -> None:
+        """Looks into the directories. Raises OptionError and SegmentError.
+
+        `walked`: what the last plan of the same query has read of open segments.
+        """
+        walked = WalkedSegments() if walked is None else walked
+        walked.begin_plan()
         files = RealFiles(read_only=True) if files is None else files
         self._options = options
         reads_headers = options.header_only and not options.verify_checksums
         self._task_bytes = options.max_split_bytes * (_HEADERS_FACTOR if reads_headers else 1)
         try:
             copies = CopyFinder(files, options).copies()
-            self._plans = {key: PartitionPlan(files, found, options) for key, found in copies.items()}
+            self._plans = {key: PartitionPlan(files, found, options, walked) for key, found in copies.items()}
         except OSError as error:
             path = error.filename or ", ".join(options.paths)
             raise OptionError(f"{path} cannot be read: {error.strerror or error}") from error

@@ -20,12 +20,20 @@ from .copy_transactions import CopyTransactions, spans_of
 from .log_copies import CopySegment, LogCopy
 from .segment_options import SegmentOptions, offset_for
 from .segment_reading import SegmentError, SegmentRange, SegmentReading
+from .walked_segments import WalkedSegments
 
 
 class PartitionPlan:
     """The plan for one partition, from its copies."""
 
-    def __init__(self, files: Files, copies: Sequence[LogCopy], options: SegmentOptions) -> None:
+    def __init__(
+        self,
+        files: Files,
+        copies: Sequence[LogCopy],
+        options: SegmentOptions,
+        walked: WalkedSegments | None = None,
+    ) -> None:
+        """`walked`: what an earlier plan has read. Raises SegmentError."""
         self._files = files
         self._copies = copies
         self._options = options
@@ -34,7 +42,7 @@ class PartitionPlan:
         """The transactions of each copy; none if records of all transactions are read."""
         if options.committed_only:
             for place, (copy, extent) in enumerate(zip(copies, self._extents, strict=True)):
-                self._transactions.append(CopyTransactions(files, copy, extent.end))
+                self._transactions.append(CopyTransactions(files, copy, extent.end, walked))
                 self._extents[place] = Extent(extent.start, max(extent.start, self._transactions[-1].stable_end))
 
     @property

@@ -18,6 +18,7 @@ from .stream_positions import Document, Key, Positions, document_of, latest_posi
 
 if TYPE_CHECKING:
     from .query_planning import QueryPlan
+    from .walked_segments import WalkedSegments
 
 
 class SegmentTask(InputPartition):
@@ -44,11 +45,11 @@ def settings_of(options: SegmentOptions) -> RowSettings:
     )
 
 
-def _plan(options: SegmentOptions) -> "QueryPlan":
+def _plan(options: SegmentOptions, walked: "WalkedSegments | None" = None) -> "QueryPlan":
     from .query_planning import QueryPlan
 
     drop_zip_finders()
-    return QueryPlan(options)
+    return QueryPlan(options, walked=walked)
 
 
 def _read(partition: InputPartition | None, options: SegmentOptions) -> Iterator[Any]:
@@ -78,12 +79,24 @@ class SegmentsStreamReader(DataSourceStreamReader):
         self._options = options
         self._known: Positions = {}
         """The largest positions that were told to Spark."""
+        self._walked: WalkedSegments | None = None
+        """What the last plan has read of open segments. Executors do not have its module."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_walked": None}
+
+    def _planned(self) -> "QueryPlan":
+        from .walked_segments import WalkedSegments
+
+        if self._walked is None:
+            self._walked = WalkedSegments()
+        return _plan(self._options, self._walked)
 
     def initialOffset(self) -> Document:  # noqa: N802
-        return document_of(_plan(self._options).first_positions())
+        return document_of(self._planned().first_positions())
 
     def latestOffset(self) -> Document:  # noqa: N802
-        return document_of(self._latest(_plan(self._options)))
+        return document_of(self._latest(self._planned()))
 
     def _latest(self, plan: "QueryPlan") -> Positions:
         self._known = latest_positions(self._known, plan.extents)
@@ -91,7 +104,7 @@ class SegmentsStreamReader(DataSourceStreamReader):
 
     def latest_within(self, start: Mapping[str, Mapping[str, int]], *, is_limited: bool) -> Document:
         """Returns the end of the next batch after `start`, within the limits of the options if `is_limited`."""
-        plan, begin = _plan(self._options), positions_of(start)
+        plan, begin = self._planned(), positions_of(start)
         latest: dict[Key, int] = latest_positions(begin, plan.extents)
         if is_limited and self._options.max_offsets_per_trigger is not None:
             latest = limited_positions(begin, latest, plan.extents, self._options.max_offsets_per_trigger)
@@ -102,7 +115,7 @@ class SegmentsStreamReader(DataSourceStreamReader):
     def partitions(self, start: Document, end: Document) -> list[InputPartition]:
         if start == end:
             return []
-        tasks = _plan(self._options).tasks_between(positions_of(start), positions_of(end))
+        tasks = self._planned().tasks_between(positions_of(start), positions_of(end))
         return [SegmentTask(ranges) for ranges in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

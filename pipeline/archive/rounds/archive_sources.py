@@ -18,6 +18,7 @@ from tailrace.pipeline.segments.query_planning import QueryPlan
 from tailrace.pipeline.segments.range_groups import grouped
 from tailrace.pipeline.segments.segment_options import OptionError, read_options
 from tailrace.pipeline.segments.segment_reading import SegmentError
+from tailrace.pipeline.segments.walked_segments import WalkedSegments
 from tailrace.runtime.chance import RandomChance
 
 from .archive_planning import EARLIEST, LATEST, LogExtent, When, ranges_between
@@ -117,6 +118,7 @@ class SegmentSource:
         """`paths`: data directories of SPUs, or directories that contain them."""
         self._paths = tuple(os.path.abspath(each) for each in paths)
         self._plan: QueryPlan | None = None
+        self._walked = WalkedSegments()
 
     def look(self, topics: Sequence[str] | None, begin: When, until_ms: int | None) -> list[LogExtent]:
         options = {
@@ -126,7 +128,7 @@ class SegmentSource:
             "maxSplitBytes": str(CHUNK_BYTES),  # a chunk is made of whole ranges
         }
         try:
-            plan = self._plan = QueryPlan(read_options(options))
+            plan = self._plan = QueryPlan(read_options(options), walked=self._walked)
             extents = plan.extents
             firsts = {key: extent.end if begin == LATEST else extent.start for key, extent in extents.items()}
             if begin not in (EARLIEST, LATEST):

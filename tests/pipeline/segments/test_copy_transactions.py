@@ -1,17 +1,20 @@
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 from segment_logs import CONFIG, Spu, append, append_in_transaction, copy_of, end_transaction
 
+from tailrace.pipeline.segments import copy_transactions
 from tailrace.pipeline.segments.log_gaps import Gap
 from tailrace.pipeline.segments.query_planning import QueryPlan
 from tailrace.pipeline.segments.segment_options import read_options
 from tailrace.pipeline.segments.segment_pieces import pieces_of
 from tailrace.pipeline.segments.segment_readers import settings_of
-from tailrace.pipeline.segments.segment_reading import SegmentError
+from tailrace.pipeline.segments.segment_reading import ReadBatch, SegmentError, SegmentReading
 from tailrace.pipeline.segments.segment_rows import rows_of
+from tailrace.pipeline.segments.walked_segments import WalkedSegments
 from tailrace.storage.log.log import Log
 
 _SMALL = replace(CONFIG, segment_bytes_max=700, index_interval_bytes=1)
@@ -96,6 +99,52 @@ async def test_readers_see_what_is_decided_and_committed(tmp_path: Path, seed: i
         assert _offsets(tmp_path, startingOffsets=str(start), endingOffsets=str(end), failOnDataLoss="false") == [
             offset for offset in expected if start <= offset < min(end, sealed_end)
         ]
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_what_an_earlier_plan_has_read_is_not_read_again(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    spu = Spu(tmp_path, _SMALL if seed % 2 else CONFIG)
+    log = spu.log()
+    written = _Written(log, chance, 80)
+    await log.sync()
+    options = read_options({"path": str(tmp_path), "columns": "offset", **_UNSEALED})
+    walked = WalkedSegments()
+    for high_watermark in sorted(chance.choices(written.bounds, k=12)):
+        await spu.commit(high_watermark)
+        plan = QueryPlan(options, walked=walked)
+        parts = [part for task in plan.tasks() for part in rows_of(task, settings_of(options))]
+        offsets = [offset for part in parts for offset in part.column(0).to_pylist()]
+        assert offsets == written.visible(high_watermark)
+
+
+async def test_only_what_was_appended_since_the_last_plan_is_walked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts: list[int] = []
+
+    class Reading(SegmentReading):
+        def batches(self) -> Iterator[ReadBatch]:
+            starts.append(self._wanted.start)
+            return super().batches()
+
+    monkeypatch.setattr(copy_transactions, "SegmentReading", Reading)
+    spu = Spu(tmp_path)
+    log = spu.log()
+    options = read_options({"path": str(tmp_path), **_UNSEALED})
+    walked = WalkedSegments()
+    for _ in range(3):
+        append_in_transaction(log, 1, [b"value"] * 2)
+        await log.sync()
+        await spu.commit(log.log_end)
+        QueryPlan(options, walked=walked)
+    assert starts == [0, 2, 4]
+    await log.truncate(2)
+    append(log, [(b"k", b"others")] * 6)
+    await log.sync()
+    await spu.commit(log.log_end)
+    QueryPlan(options, walked=walked)
+    assert starts[3:] == [0], "the log is another one"
 
 
 async def test_all_records_are_read_if_the_query_asks_for_them(tmp_path: Path) -> None:

@@ -55,3 +55,12 @@ async def test_a_stream_reads_each_record_once_while_the_log_grows(tmp_path: Pat
         position = end
     assert found == list(range(log.segments()[-1].base))
     assert reader.partitions(position, position) == []
+
+
+async def test_a_reader_of_a_stream_brings_no_module_of_storage_to_executors(tmp_path: Path) -> None:
+    spu = Spu(tmp_path)
+    fill(spu.log(), 20)
+    await spu.commit(20)
+    reader = SegmentsStreamReader(_options(tmp_path, includeUnsealed="true"))
+    assert reader.latestOffset()
+    assert b"walked_segments" not in pickle.dumps(reader)
