@@ -86,6 +86,7 @@ def _deployed_fields(trigger: Trigger) -> list[tuple[str, object]]:
     """Returns the fields that the SC knows only of a deployed trigger."""
     return [
         ("Workers", f"{trigger.spec.config.get('max_workers', 1)} in each replica"),
+        ("Guarantee", trigger.spec.config.get("guarantee")),
         ("Dead letters", _dead_letter_topic(trigger)),
         ("Revision", trigger.spec.revision),
         ("Metrics", trigger.spec.metrics),

@@ -49,6 +49,7 @@ async def test_a_trigger_is_described_with_its_replicas_and_shards(
         fields = dict(line.split(": ", 1) for line in shown.partition("\n\n")[0].splitlines())
         assert fields["Trigger"].strip() == "bill"
         assert fields["Function"].strip() == f"{tmp_path / 'billing.py'}:bill"
+        assert fields["Guarantee"].strip() == "at-least-once"
         assert fields["Dead letters"].strip() == "orders.billing.dead"
         tables = [[line.split() for line in part.splitlines()] for part in shown.split("\n\n")[1:]]
         assert tables[0][1] == ["replica1", "1", "member", "1/4", "0-1", "12", "3", "0", "0", "-"]
