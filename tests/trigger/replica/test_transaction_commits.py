@@ -378,3 +378,25 @@ async def test_a_list_that_stops_at_a_failed_event_leaves_no_open_transaction(au
         await trio.sleep(2)
         await spu.produce("out", 0, 1)
         assert (await _values(spu), await _committed(spu)) == ([b"v"], [0]), "readers do not wait for a transaction"
+
+
+async def test_two_lone_replicas_that_fence_each_other_store_each_output_once(autojump_clock: object) -> None:
+    """Without an SC nothing divides the shards. Epochs are equal, as with brokers that compare none."""
+    async with _orders(2) as (spu, world):
+        world.sc = ()
+        for shard in range(2):
+            await spu.produce("orders", shard, 100)
+        one, other = _Numbered(0.02), _Numbered(0.02)
+        replicas = [
+            await world.start(each, name, guarantee=EXACTLY_ONCE, commit_interval=0.3)
+            for each, name in ((one, "a"), (other, "b"))
+        ]
+        await one.count(1)
+        await other.count(1)
+        with trio.fail_after(3600):
+            while await _committed(spu, 2) != [100, 100]:  # noqa: ASYNC110 - the clock is virtual
+                await trio.sleep(1)
+        for each in replicas:
+            await each.stop()
+        assert sum(each.metrics.lost_transactions for each in replicas) > 0
+        assert sorted(await _values(spu)) == sorted(_expected(100) + _expected(100, 1))
