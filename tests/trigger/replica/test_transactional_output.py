@@ -18,7 +18,7 @@ from tailrace.client.transactions.transaction_errors import ProducerFencedError
 from tailrace.client.transactions.transactional_producer import TIMEOUT_SECONDS, TransactionalProducer
 from tailrace.runtime.chance import RandomChance
 from tailrace.trigger.config.trigger_config import Retry, SeekTo
-from tailrace.trigger.replica.group_offsets import FencedError, GroupOffsets, Mark
+from tailrace.trigger.replica.group_offsets import Claim, FencedError, GroupOffsets, Mark
 from tailrace.trigger.replica.output_sender import OutputRefusedError
 from tailrace.trigger.replica.replica_metrics import ReplicaMetrics
 from tailrace.trigger.replica.side_topics import SideTopics
@@ -175,3 +175,25 @@ def test_a_transaction_waits_for_the_retries_of_a_list() -> None:
     assert timeout_seconds(lists) == TIMEOUT_SECONDS + (1 + 20) + (2 + 20) + (3 + 20)
     assert timeout_seconds(config(batch_size=5, retry=Retry(attempts=1))) == TIMEOUT_SECONDS
     assert timeout_seconds(config(batch_size=5, retry=Retry(attempts=10**6))) == TIMEOUT_SECONDS_MAX
+
+
+async def test_an_owner_that_is_fenced_while_it_claims_moves_no_offset(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The epochs may be equal, and Apache Kafka compares none."""
+    async with _world() as world:
+        first, second = world.owner("a"), world.owner("b")
+        find_beginning = GroupOffsets.beginning
+        is_first = iter([True])
+
+        async def beginning(self: GroupOffsets, shard: Shard, seek_to: SeekTo) -> Claim:
+            claim = await find_beginning(self, shard, seek_to)
+            if next(is_first, False):
+                await second.claim(1, SeekTo.EARLIEST)
+                await second.commit(Mark(5, 1))
+            return claim
+
+        monkeypatch.setattr(GroupOffsets, "beginning", beginning)
+        with pytest.raises(RefusedError, match="a newer producer has the transactional id"):
+            await first.claim(1, SeekTo.EARLIEST)
+        assert (await second.claim(1, SeekTo.EARLIEST)).offset == 5
