@@ -79,6 +79,8 @@ class PartitionPlan:
 
     def first_offset(self) -> int:
         """Returns the offset with which a stream begins."""
+        if self._options.starts_at_end:
+            return self.extent.end
         start, _ = self._bounds()
         return self.extent.start if start is None else start
 

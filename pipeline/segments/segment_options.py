@@ -52,6 +52,8 @@ class SegmentOptions(Struct, frozen=True):
     partitions: tuple[int, ...] = ()
     """The partitions to read; empty for all."""
     starting_offsets: Offsets = None
+    starts_at_end: bool = False
+    """Whether a new stream begins with what comes after its start."""
     ending_offsets: Offsets = None
     starting_timestamp_ms: int | None = None
     """The time from which on records are read: from the first record at or after it, as Kafka finds it."""
@@ -84,6 +86,9 @@ def read_options(given: Mapping[str, str], *, is_streaming: bool | None = None) 
         if name.lower() not in _KNOWN:
             raise OptionError(f"tailrace-segments has no option {name}: it has {', '.join(_NAMES)}")
         values[_KNOWN[name.lower()]] = text
+    starts_at_end = is_streaming is not False and values.get("startingOffsets", "").strip().lower() == LATEST
+    if starts_at_end:
+        values["startingOffsets"] = EARLIEST
     reader = _Reader(values)
     header_only = reader.flag("headerOnly", False)
     include_headers = reader.flag("includeHeaders", False)
@@ -95,6 +100,7 @@ def read_options(given: Mapping[str, str], *, is_streaming: bool | None = None) 
         topic_id=reader.value("topicId", "a topic id, such as 7b4bd4a2-45c9-4a05-9f84-6a26aa4a4d6b", UUID),
         partitions=reader.partitions(),
         starting_offsets=reader.offsets("startingOffsets", EARLIEST),
+        starts_at_end=starts_at_end,
         ending_offsets=reader.offsets("endingOffsets", LATEST),
         starting_timestamp_ms=reader.time("startingTimestamp"),
         ending_timestamp_ms=reader.time("endingTimestamp"),

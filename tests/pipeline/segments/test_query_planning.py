@@ -82,3 +82,12 @@ async def test_offsets_of_other_topics_are_refused(tmp_path: Path) -> None:
             plan.tasks()
     with pytest.raises(OptionError, match="startingOffsets names the topic evnets"):
         (await _plan(tmp_path, startingOffsets='{"evnets":{"0":5}}')).first_positions()
+
+
+async def test_a_stream_may_begin_with_what_comes_after_its_start(tmp_path: Path) -> None:
+    await _plan(tmp_path)
+    given = {"path": str(tmp_path), "includeUnsealed": "true", "startingOffsets": "Latest"}
+    assert QueryPlan(read_options(given, is_streaming=True)).first_positions() == {A: 200, B: 50}
+    read_options(given)  # Spark asks for the schema
+    with pytest.raises(OptionError, match="startingOffsets cannot be 'Latest': it takes earliest"):
+        read_options(given, is_streaming=False)
