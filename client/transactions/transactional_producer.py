@@ -8,7 +8,8 @@
 they cannot be reached, move or load. So `send` and `commit` end with success or with the loss of the transaction.
 
 It speaks the first generation of Kafka's protocol (TV1): the client adds partitions to its transaction itself, and all
-transactions after one `initialize` have the same epoch. All brokers with transactions understand that.
+transactions after one `initialize` have the same epoch, unless a coordinator did not respond to a request. All brokers
+with transactions understand that.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -44,7 +45,7 @@ from tailrace.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
 )
 from tailrace.protocol.messages.end_txn import EndTxnRequest
-from tailrace.protocol.messages.init_producer_id import InitProducerIdRequest
+from tailrace.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tailrace.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -102,6 +103,8 @@ class TransactionalProducer:
         self._chance = chance
         self._timeout_ms = round(timeout_seconds * 1000)
         self._progress = TransactionProgress(compression)
+        self._may_be_late = False
+        """Whether a coordinator may still get a request that belongs to an earlier transaction of this epoch."""
         self._topics: dict[str, tuple[float, Sequence[int]]] = {}
         """When each topic was looked up, and its partitions."""
         self._connect(spus)
@@ -140,7 +143,22 @@ class TransactionalProducer:
         self._connect(self._spus)
         request = InitProducerIdRequest(self.transactional_id, self._timeout_ms)
         response = await self._ask_coordinator(request, INITIALIZE_MAX)
+        self._on_initialized(response)
+
+    def _on_initialized(self, response: InitProducerIdResponse) -> None:
         self._progress.on_initialized(ProducerName(response.producer_id, response.producer_epoch))
+        self._may_be_late = False
+
+    async def _renew(self) -> None:
+        """Gets a new epoch before a transaction if a request of an earlier one may still arrive.
+
+        Otherwise a late commit of an older offset could become part of the new transaction. The coordinator refuses
+        this if another producer has the transactional id, so it fences no one.
+        """
+        if self._may_be_late and not self.is_open:
+            name = self._progress.name
+            request = InitProducerIdRequest(self.transactional_id, self._timeout_ms, name.id, name.epoch)
+            self._on_initialized(await self._patiently(partial(self._ask_coordinator, request, INITIALIZE_MAX)))
 
     async def send(self, records: Iterable[Outgoing]) -> dict[int, RefusedError]:
         """Adds records to the transaction. Returns why records were refused, by their positions, when all are answered.
@@ -149,6 +167,7 @@ class TransactionalProducer:
         """
         receipt = _Receipt()
         with self._losing():
+            await self._renew()
             await self._add_all(records, receipt)
             while self._progress.has_records:
                 await self._add_partitions()
@@ -164,6 +183,7 @@ class TransactionalProducer:
         an offset. Raises TransactionLostError. The transaction is lost as well if the call is cancelled.
         """
         with self._losing():
+            await self._renew()
             if offsets:
                 await self._add_group(group)
                 await self._commit_offsets(group, offsets, metadata)
@@ -358,8 +378,12 @@ class TransactionalProducer:
 
         async def ask(spu_id: int, keys: Sequence[str]) -> dict[str, Any]:
             for _ in range(MARKERS_PAUSES_MAX):
-                with self._checking(places, keys):
-                    response = await self._spus.ask(spu_id, request, version_max)
+                try:
+                    with self._checking(places, keys):
+                        response = await self._spus.ask(spu_id, request, version_max)
+                except UnreachableError:
+                    self._may_be_late = True
+                    raise
                 refused = refusal_of(response)
                 if refused is None:
                     return dict.fromkeys(keys, response)

@@ -30,8 +30,8 @@ from tailrace.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
 )
 from tailrace.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from tailrace.protocol.messages.end_txn import EndTxnResponse
-from tailrace.protocol.messages.init_producer_id import InitProducerIdResponse
+from tailrace.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from tailrace.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tailrace.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from tailrace.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponse,
@@ -203,7 +203,7 @@ async def test_a_partition_that_was_added_is_found_at_the_next_attempt(autojump_
 
 
 class _Script:
-    """Brokers that answer as a test says, once for each code of an API; otherwise they succeed."""
+    """Brokers that answer as a test says, once for each code of an API; otherwise they succeed. -1 is silence."""
 
     def __init__(self, **codes: Sequence[int]) -> None:
         self.codes = {name: list(each) for name, each in codes.items()}
@@ -219,7 +219,10 @@ class _Script:
             case ApiKey.INIT_PRODUCER_ID:
                 return InitProducerIdResponse(error_code=self._code("initialize"), producer_id=9, producer_epoch=3)
             case ApiKey.ADD_PARTITIONS_TO_TXN:
-                results = [AddPartitionsToTxnPartitionResult(0, self._code("add"))]
+                code = self._code("add")
+                if code < 0:
+                    return None
+                results = [AddPartitionsToTxnPartitionResult(0, code)]
                 topics = [AddPartitionsToTxnTopicResult("invoices", results)]
                 return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
             case ApiKey.PRODUCE:
@@ -231,12 +234,17 @@ class _Script:
                 answers = [PartitionProduceResponse(0, code, 5)]
                 return ProduceResponse([TopicProduceResponse("invoices", partition_responses=answers)])
             case ApiKey.ADD_OFFSETS_TO_TXN:
-                return AddOffsetsToTxnResponse(error_code=self._code("add_offsets"))
+                code = self._code("add_offsets")
+                return None if code < 0 else AddOffsetsToTxnResponse(error_code=code)
             case ApiKey.TXN_OFFSET_COMMIT:
-                parts = [TxnOffsetCommitResponsePartition(0, self._code("commit"))]
+                code = self._code("commit")
+                if code < 0:
+                    return None
+                parts = [TxnOffsetCommitResponsePartition(0, code)]
                 return TxnOffsetCommitResponse(topics=[TxnOffsetCommitResponseTopic("orders", parts)])
             case ApiKey.END_TXN:
-                return EndTxnResponse(error_code=self._code("end"))
+                code = self._code("end")
+                return None if code < 0 else EndTxnResponse(error_code=code)
         raise AssertionError(request)
 
 
@@ -281,6 +289,49 @@ async def test_a_batch_without_an_answer_goes_to_the_next_leader_unchanged(autoj
         cluster.leaders["invoices"] = [2]
     (first, sequence, before), (second, again, after) = script.sequences
     assert (first, second, sequence, again, before == after) == (1, 2, 0, 0, True)
+
+
+@pytest.mark.parametrize("step", ["add", "add_offsets", "commit", "end"])
+async def test_after_a_request_without_a_response_the_next_transaction_has_a_new_epoch(
+    step: str, autojump_clock: MockClock
+) -> None:
+    """The request may still arrive, and it must not become part of the next transaction."""
+    epochs: list[tuple[str, int]] = []
+    script = _Script(**{step: [-1]})
+
+    def answered_once(broker: ScriptedBroker, request: Any) -> Any:
+        match request:
+            case InitProducerIdRequest():
+                epochs.append(("initialize", request.producer_epoch))
+                return InitProducerIdResponse(producer_id=9, producer_epoch=request.producer_epoch + 4)
+            case EndTxnRequest():
+                epochs.append(("end", request.producer_epoch))
+        return script(broker, request)
+
+    async with scripted_brokers(answered_once, 1, 2) as cluster:
+        cluster.leaders["invoices"] = [1]
+        producer = _producer(SpuClient(cluster.network, cluster.bootstrap, BOOTSTRAP))
+        await producer.initialize()
+        for number in range(3):
+            await producer.send(_outputs(b"v"))
+            await producer.commit("billing", {ORDERS: number + 1})
+        producer.close()
+    assert list(dict.fromkeys(epochs)) == [("initialize", -1), ("end", 3), ("initialize", 3), ("end", 7)]
+    assert [sequence for _, sequence, _ in script.sequences] == [0, 0, 1], "a new epoch begins at 0"
+
+
+async def test_a_producer_that_renews_its_epoch_fences_no_other_one(autojump_clock: MockClock) -> None:
+    async with _world() as world:
+        before, after = world.producer, _producer(world.spus)
+        await before.initialize()
+        before._may_be_late = True
+        await before.commit("billing", {ORDERS: 1})
+        await after.initialize()
+        before._may_be_late = True
+        with pytest.raises(ProducerFencedError):
+            await before.commit("billing", {ORDERS: 2})
+        await after.commit("billing", {ORDERS: 3})
+        after.close()
 
 
 async def test_leaders_and_coordinators_are_looked_up_once(autojump_clock: MockClock) -> None:
