@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from kafka_side import PATIENCE_SECONDS, KafkaSide, committed
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryListener
 from waiting import wait_until
 
 from tailrace.pipeline.archive import archive, compact, read_archive, verify
@@ -34,8 +36,34 @@ def main() -> None:
         "archive": read_archive(spark, archived, topics=["events"]).count(),
         "statistics": [stats(spark, segments=[spu]).facts["records"], stats(spark, archive=archived).facts["records"]],
         "refused": _refused(spark, bootstrap, spu, archived),
+        "a session that ends at once": _stopped(spark, bootstrap, topic, checkpoints),
     }
     print(json.dumps(found), flush=True)
+
+
+class Ends(StreamingQueryListener):
+    """Hears of the ends of queries. Spark tells listeners in their order, so those before this one know as well."""
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+
+    def onQueryStarted(self, event: Any) -> None: ...
+
+    def onQueryProgress(self, event: Any) -> None: ...
+
+    def onQueryIdle(self, event: Any) -> None: ...
+
+    def onQueryTerminated(self, event: Any) -> None:
+        self.ended.set()
+
+
+def _run(spark: SparkSession, writer: Any) -> None:
+    """Runs a query over what there is now, until listeners have heard that it has ended."""
+    ends = Ends()
+    spark.streams.addListener(ends)
+    assert writer.trigger(availableNow=True).start().awaitTermination(int(PATIENCE_SECONDS))
+    assert ends.ended.wait(PATIENCE_SECONDS)
+    spark.streams.removeListener(ends)
 
 
 def _stream(spark: SparkSession, bootstrap: str, topic: str) -> Any:
@@ -65,8 +93,17 @@ def _quick(spark: SparkSession, bootstrap: str, topic: str, checkpoints: str) ->
     group = f"{topic}-quick"
     with attach(spark, group, bootstrap=bootstrap, interval_seconds=PATIENCE_SECONDS) as attachment:
         wait_until(lambda: attachment.has_looked, PATIENCE_SECONDS, "the first look is over")
-        writer = _stream(spark, bootstrap, topic).option("checkpointLocation", f"{checkpoints}/quick")
-        assert writer.trigger(availableNow=True).start().awaitTermination(int(PATIENCE_SECONDS))
+        _run(spark, _stream(spark, bootstrap, topic).option("checkpointLocation", f"{checkpoints}/quick"))
+    return committed(bootstrap, group)
+
+
+def _stopped(spark: SparkSession, bootstrap: str, topic: str, checkpoints: str) -> dict[int, int]:
+    """Returns what is committed for a query whose session was stopped right after it."""
+    group = f"{topic}-stopped"
+    with attach(spark, group, bootstrap=bootstrap, interval_seconds=PATIENCE_SECONDS) as attachment:
+        wait_until(lambda: attachment.has_looked, PATIENCE_SECONDS, "the first look is over")
+        _run(spark, _stream(spark, bootstrap, topic).option("checkpointLocation", f"{checkpoints}/stopped"))
+        spark.stop()
     return committed(bootstrap, group)
 
 

@@ -51,9 +51,11 @@ def test_lag_segments_and_stats_work_with_connect_and_other_jobs_say_what_they_n
     assert done.returncode == 0, done.stderr[-4000:]
     found = json.loads(done.stdout)
     refused = found.pop("refused")
+    assert "progress_listener_refused" not in done.stderr, done.stderr
     assert found == {
         "lag": [[15, 0], [0, 3]],
         "a query that ends at once": {"0": 15, "1": 3},
+        "a session that ends at once": {"0": 15, "1": 3},
         "segments": [RECORDS, RECORDS],
         "archive": RECORDS,
         "statistics": [RECORDS, RECORDS],

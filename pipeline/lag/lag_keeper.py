@@ -32,6 +32,8 @@ lag of the partitions of others by less than five seconds."""
 COMMIT_SECONDS = 3.0
 """How long a commit waits for coordinators. So one that does not respond delays the groups of others by less than five
 seconds."""
+LOOK_SECONDS = 10.0
+"""How long the keeper waits for a look when it is stopped."""
 LAST_SECONDS_MAX = 15.0
 """How long the last look and the last commit may take when the keeper is stopped."""
 PROBLEMS_MAX = 100
@@ -96,6 +98,9 @@ class LagKeeper:
                     nursery.start_soon(self._repeat, name, work)
                 nursery.start_soon(self._look_early)
                 await stop.wait()
+                with trio.move_on_after(LOOK_SECONDS):
+                    async with self._looking:  # a look that is cancelled would lose what it has heard
+                        nursery.cancel_scope.cancel()
                 nursery.cancel_scope.cancel()
             with trio.move_on_after(LAST_SECONDS_MAX):
                 await self.run_once()

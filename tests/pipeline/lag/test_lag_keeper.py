@@ -17,7 +17,7 @@ from tailrace.client.log_facts import Partition
 from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.pipeline.lag.group_positions import GroupPositions
-from tailrace.pipeline.lag.lag_keeper import LagKeeper
+from tailrace.pipeline.lag.lag_keeper import LAST_SECONDS_MAX, LOOK_SECONDS, LagKeeper
 from tailrace.pipeline.lag.query_progress import QueryEnded, QueryProgress, Sight
 from tailrace.runtime.network import Address
 
@@ -34,6 +34,8 @@ class Queries(Struct):
     brokers: str = ""
     has_ended: bool = False
     failure: Exception | None = None
+    seconds: float = 0.0
+    """How long a look takes. Then, a look is the only one that is told of the positions."""
 
     async def look(self) -> Sight:
         await trio.lowlevel.checkpoint()
@@ -41,6 +43,10 @@ class Queries(Struct):
             raise self.error
         self.batch += 1
         progress = QueryProgress(ID, RUN, "billing", self.batch, dict(self.positions))
+        if self.seconds:
+            self.positions, batch = {}, self.batch
+            await trio.sleep(self.seconds)
+            return Sight((progress,) if batch == 1 else ())
         ended = (QueryEnded(ID, RUN),) if self.has_ended else ()
         return Sight((progress, *ended), self.problems, self.failure, self.brokers)
 
@@ -213,6 +219,29 @@ async def test_a_look_can_be_brought_forward(autojump_clock: object) -> None:
         await trio.testing.wait_all_tasks_blocked()
         assert kept.keeper.counters.looks == 2
         stop.set()
+
+
+async def test_what_a_look_has_heard_is_not_lost_when_the_keeper_is_stopped(autojump_clock: object) -> None:
+    async with _kept(interval_seconds=3600.0) as kept:
+        kept.queries.seconds = 5.0
+        stop = trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(kept.keeper.run, stop)
+            await trio.sleep(1)
+            stop.set()
+        assert await kept.committed() == {ONE: 4, TWO: 3}
+
+
+async def test_a_session_that_says_nothing_does_not_hold_up_the_end(autojump_clock: object) -> None:
+    async with _kept(interval_seconds=3600.0) as kept:
+        kept.queries.seconds = 3600.0
+        stop = trio.Event()
+        began = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(kept.keeper.run, stop)
+            await trio.sleep(1)
+            stop.set()
+        assert trio.current_time() - began <= 1 + LOOK_SECONDS + LAST_SECONDS_MAX
 
 
 async def test_positions_are_committed_although_the_session_has_ended(autojump_clock: object) -> None:
