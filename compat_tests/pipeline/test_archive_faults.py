@@ -26,17 +26,6 @@ SECONDS_PER_FAULT_MAX = 600
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[SeparateCluster]:
-    made = SeparateCluster(tmp_path / "cluster")
-    try:
-        made.start()
-        yield made
-        made.stop()
-    finally:
-        made.kill()
-
-
-@pytest.fixture
 def faulty(cluster: SeparateCluster, tmp_path: Path) -> Iterator[Faulty]:
     Watcher(cluster.bootstrap).create_topic(TOPIC, PARTITIONS, configs={"min.insync.replicas": 2})
     with small_disk(tmp_path / "disk") as disk:

@@ -30,17 +30,6 @@ TRANSACTIONS_PER_FAULT = 40
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[SeparateCluster]:
-    made = SeparateCluster(tmp_path / "cluster")
-    try:
-        made.start()
-        yield made
-        made.stop()
-    finally:
-        made.kill()
-
-
-@pytest.fixture
 def faulty(cluster: SeparateCluster, guarantee: str, tmp_path: Path) -> Iterator[FaultyEngine]:
     watcher = Watcher(cluster.bootstrap)
     for topic, partitions in ((TOPIC, PARTITIONS), (OUTPUT, OUTPUT_PARTITIONS)):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import trio
+from committed_values import committed_records, committed_values
 from grouped_spu import GroupedSpu, grouped_spu
 from spus import ADDRESS
 from structlog.testing import capture_logs
@@ -14,11 +15,9 @@ from trigger_replicas import Handled, InProcessWorkers, ReplicaWorld, until
 
 from tailrace.client.group_client import GroupClient
 from tailrace.client.group_facts import Progress
-from tailrace.client.log_client import LogClient
 from tailrace.client.log_facts import Partition
-from tailrace.client.server_connection import RefusedError, answered
+from tailrace.client.server_connection import RefusedError
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
-from tailrace.client.transaction_states import ABORTED
 from tailrace.client.transactions.transactional_producer import TransactionalProducer
 from tailrace.cluster.stream_state.replica_report import ShardState
 from tailrace.protocol.batches.records import Record
@@ -49,26 +48,6 @@ async def _client(spu: GroupedSpu) -> AsyncIterator[SpuClient]:
     spus = SpuClient(spu.network, [ADDRESS], BOOTSTRAP)
     yield spus
     spus.close()
-
-
-async def _committed_records(spu: GroupedSpu, topic: str = "out") -> list[Record]:
-    """Returns what a reader with `read_committed` gets."""
-    partition, found, offset = Partition(topic, 0), [], 0
-    async with _client(spu) as spus:
-        logs = LogClient(spus)
-        end = answered(await logs.ends([partition], only_stable=True))[partition].end
-        while offset < end:
-            fetched = answered(await logs.fetch({partition: offset}, only_stable=True))[partition]
-            assert fetched.transactions is not None
-            for each in fetched.batches:
-                offset = each.header.next_offset
-                if fetched.transactions.state_of(each.header, each.marker) != ABORTED:
-                    found += each.records
-    return found
-
-
-async def _values(spu: GroupedSpu) -> list[bytes | None]:
-    return [each.value for each in await _committed_records(spu)]
 
 
 async def _committed(spu: GroupedSpu, shards: int = 1) -> list[int]:
@@ -125,9 +104,9 @@ async def test_output_and_marks_are_committed_together_at_an_interval(autojump_c
         replica = await world.start(handled, guarantee=EXACTLY_ONCE, commit_interval=30.0)
         await handled.count(10)
         await trio.sleep(15)
-        assert (replica.marks, await _values(spu), await _committed(spu)) == ({0: 10}, [], [0])
+        assert (replica.marks, await committed_values(spu, "out"), await _committed(spu)) == ({0: 10}, [], [0])
         await trio.sleep(15)
-        assert (await _values(spu), await _committed(spu)) == (_expected(10), [10])
+        assert (await committed_values(spu, "out"), await _committed(spu)) == (_expected(10), [10])
         commits = replica.metrics.commits
         await trio.sleep(100)
         assert replica.metrics.commits == commits, "nothing has changed"
@@ -143,7 +122,7 @@ async def test_a_calm_stop_commits_everything(autojump_clock: object) -> None:
         await handled.count(10)
         await replica.stop()
         assert await _committed(spu, 2) == [5, 5]
-        assert sorted(await _values(spu)) == sorted(_expected(5) + _expected(5, 1))
+        assert sorted(await committed_values(spu, "out")) == sorted(_expected(5) + _expected(5, 1))
 
 
 async def test_what_a_killed_replica_had_sent_is_aborted_and_handled_again(autojump_clock: object) -> None:
@@ -160,7 +139,7 @@ async def test_what_a_killed_replica_had_sent_is_aborted_and_handled_again(autoj
         await again.count(14)
         await second.stop()
         assert again.of(0) == list(range(14))
-        assert (await _values(spu), await _committed(spu)) == (_expected(14), [14])
+        assert (await committed_values(spu, "out"), await _committed(spu)) == (_expected(14), [14])
 
 
 async def test_readers_see_each_output_once_whenever_replicas_are_killed(autojump_clock: object) -> None:
@@ -187,7 +166,7 @@ async def test_readers_see_each_output_once_whenever_replicas_are_killed(autojum
         await until(lambda: replica.marks == {0: 300, 1: 300})
         await replica.stop()
         assert total + len(handled.events) > 600, "some records were handled twice"
-        assert sorted(await _values(spu)) == sorted(_expected(300) + _expected(300, 1))
+        assert sorted(await committed_values(spu, "out")) == sorted(_expected(300) + _expected(300, 1))
 
 
 async def test_a_replica_that_another_producer_has_fenced_begins_again_at_its_committed_offset(
@@ -209,7 +188,7 @@ async def test_a_replica_that_another_producer_has_fenced_begins_again_at_its_co
             await trio.sleep(6)
             await replica.stop()
         assert handled.of(0) == [*range(10), *range(10)]
-        assert (await _values(spu), await _committed(spu)) == (_expected(10), [10])
+        assert (await committed_values(spu, "out"), await _committed(spu)) == (_expected(10), [10])
         assert replica.metrics.lost_transactions == 1
         (lost,) = [each for each in logged if each["event"] == "transaction_lost"]
         assert (lost["shard"], lost["committed"]) == (0, 0)
@@ -233,7 +212,7 @@ async def test_a_shard_whose_transactions_are_lost_again_and_again_says_so(autoj
         assert "its last 3 transactions were lost, so that events are handled again: a newer producer" in shard.error
         await trio.sleep(6)
         assert replica.replica.report().shards[0].error == ""
-        assert await _values(spu) == _expected(1)
+        assert await committed_values(spu, "out") == _expected(1)
 
 
 async def test_an_idle_shard_has_no_transaction_so_that_nothing_is_lost_when_it_is_fenced(
@@ -248,7 +227,7 @@ async def test_an_idle_shard_has_no_transaction_so_that_nothing_is_lost_when_it_
         await spu.produce("orders", 0, 3)
         await handled.count(6)
         await replica.stop()
-        assert (await _values(spu), replica.metrics.lost_transactions) == (_expected(6), 0)
+        assert (await committed_values(spu, "out"), replica.metrics.lost_transactions) == (_expected(6), 0)
 
 
 async def test_dead_letters_are_part_of_the_transaction(autojump_clock: object) -> None:
@@ -259,9 +238,9 @@ async def test_dead_letters_are_part_of_the_transaction(autojump_clock: object) 
         replica = await world.start(handled, guarantee=EXACTLY_ONCE, retry=Retry(attempts=2, backoff=(0.1, 0.1)))
         await handled.count(3)
         await replica.stop()
-        letters = await _committed_records(spu, "orders.billing.dead")
+        letters = await committed_records(spu, "orders.billing.dead")
         assert [read_letter(each).origin.offset for each in letters] == [2]
-        assert (await _values(spu), await _committed(spu)) == ([b"0/0", b"0/1", b"0/3"], [4])
+        assert (await committed_values(spu, "out"), await _committed(spu)) == ([b"0/0", b"0/1", b"0/3"], [4])
 
 
 async def test_a_shard_that_stops_commits_what_came_before(autojump_clock: object) -> None:
@@ -274,7 +253,7 @@ async def test_a_shard_that_stops_commits_what_came_before(autojump_clock: objec
         )
         await until(lambda: bool(replica.marks) and replica.replica.report().shards[0].state is ShardState.STOPPED)
         await trio.sleep(2)
-        assert (await _values(spu), await _committed(spu)) == ([b"0/0", b"0/1"], [2])
+        assert (await committed_values(spu, "out"), await _committed(spu)) == ([b"0/0", b"0/1"], [2])
 
 
 async def test_a_refused_output_stops_the_shard_and_readers_see_nothing_of_its_transaction(
@@ -292,9 +271,9 @@ async def test_a_refused_output_stops_the_shard_and_readers_see_nothing_of_its_t
         (shard,) = replica.replica.report().shards
         assert "max.message.bytes" in shard.error
         await trio.sleep(20)
-        assert (await _values(spu), await _committed(spu)) == ([], [0])
+        assert (await committed_values(spu, "out"), await _committed(spu)) == ([], [0])
         await replica.stop()
-        assert (await _values(spu), await _committed(spu)) == ([], [0])
+        assert (await committed_values(spu, "out"), await _committed(spu)) == ([], [0])
 
 
 async def test_output_waits_until_a_person_creates_its_topic(autojump_clock: object) -> None:
@@ -307,7 +286,7 @@ async def test_output_waits_until_a_person_creates_its_topic(autojump_clock: obj
         await spu.running.create("later", 1)
         await until(lambda: replica.marks == {0: 2})
         await replica.stop()
-        assert len(await _committed_records(spu, "later")) == 2
+        assert len(await committed_records(spu, "later")) == 2
         assert await _committed(spu) == [2]
 
 
@@ -327,7 +306,7 @@ async def test_a_list_with_a_failed_event_is_committed_when_the_event_is_handled
         workers.is_repaired = True
         await until(lambda: second.marks == {0: 10})
         await second.stop()
-        assert sorted(await _values(spu)) == _expected(10)
+        assert sorted(await committed_values(spu, "out")) == _expected(10)
         assert await _committed(spu) == [10]
 
 
@@ -342,7 +321,10 @@ async def test_a_list_whose_attempts_take_long_does_not_lose_its_transaction(aut
         await until(lambda: replica.marks == {0: 10} or replica.metrics.lost_transactions > 0, 600)
         await replica.stop()
         assert (replica.metrics.lost_transactions, replica.metrics.dead_letters) == (0, 1)
-        assert (sorted(await _values(spu)), await _committed(spu)) == (sorted(set(_expected(10)) - {b"0/3"}), [10])
+        assert (sorted(await committed_values(spu, "out")), await _committed(spu)) == (
+            sorted(set(_expected(10)) - {b"0/3"}),
+            [10],
+        )
 
 
 async def test_a_claim_that_cannot_be_committed_says_why(
@@ -377,7 +359,9 @@ async def test_a_list_that_stops_at_a_failed_event_leaves_no_open_transaction(au
         await until(lambda: bool(replica.marks) and replica.replica.report().shards[0].state is ShardState.STOPPED)
         await trio.sleep(2)
         await spu.produce("out", 0, 1)
-        assert (await _values(spu), await _committed(spu)) == ([b"v"], [0]), "readers do not wait for a transaction"
+        assert (await committed_values(spu, "out"), await _committed(spu)) == ([b"v"], [0]), (
+            "readers do not wait for a transaction"
+        )
 
 
 async def test_two_lone_replicas_that_fence_each_other_store_each_output_once(autojump_clock: object) -> None:
@@ -399,4 +383,4 @@ async def test_two_lone_replicas_that_fence_each_other_store_each_output_once(au
         for each in replicas:
             await each.stop()
         assert sum(each.metrics.lost_transactions for each in replicas) > 0
-        assert sorted(await _values(spu)) == sorted(_expected(100) + _expected(100, 1))
+        assert sorted(await committed_values(spu, "out")) == sorted(_expected(100) + _expected(100, 1))
