@@ -32,14 +32,18 @@ SHARD = Shard("orders", 0)
 
 
 class _Numbered(Handled):
-    """A handler that emits the value of each record, and waits before some of them."""
+    """A handler that emits the value of each record. It may wait at one of them until it is told to go on."""
 
     waits_at = -1
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        super().__init__(seconds)
+        self.goes_on = trio.Event()
 
     async def __call__(self, shard: Shard, record: Record) -> list[Output]:
         await super().__call__(shard, record)
         if record.offset == self.waits_at:
-            await trio.sleep(5)
+            await self.goes_on.wait()
         return [Output("out", None, record.value, partition=0)]
 
 
@@ -102,9 +106,11 @@ async def test_a_second_attempt_fences_the_first_one_and_skips_what_it_has_commi
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(first_attempt)
-            await trio.sleep(3)
+            while await _committed(seams) != 3:  # noqa: ASYNC110 - only the brokers know
+                await trio.sleep(0.1)
             again = _Numbered()
             second = await _handle(_work(), range(6), seams, again)
+            slow.goes_on.set()
         assert again.of(0) == [3, 4, 5], "the first attempt had committed 0 to 2 after a second"
         assert (second.mark, second.lost) == (6, "")
         assert (results[0].mark, results[0].lost_transactions) == (3, 1)
