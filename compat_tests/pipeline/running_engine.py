@@ -153,7 +153,7 @@ def handling_contradictions(
 
 
 def output_contradictions(values: Sequence[str], logs: Mapping[Place, Log]) -> list[str]:
-    """Compares the output with the committed records, each of which has one at least."""
+    """Compares the output with the committed records. Each of them must have one output at least."""
     wanted = {f"{partition} {offset}" for (_, partition), log in logs.items() for offset, _ in log}
     missing = sorted(wanted - set(values))
     return [f"{len(missing)} events have no output: {missing[:5]}"] if missing else []

@@ -201,7 +201,7 @@ class CopyTransactions:
             return []
 
     def _listed(self, segment: CopySegment, facts: AbortedFacts) -> list[AbortedTransaction] | None:
-        """Reads the list beside a segment. Returns None if it is not the one of which the manifest tells."""
+        """Reads the list beside a segment. Returns None if it is not the list that the manifest describes."""
         try:
             found = decode_aborted(self._files.read(self._path(segment.base, Kind.ABORTED)))
         except FileNotFoundError:
