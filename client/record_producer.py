@@ -27,7 +27,14 @@ from .outgoing_line import OutgoingLine, Waiting, record_bytes
 from .outgoing_records import Outgoing, Sending
 from .partition_chooser import partition_of_key
 from .server_connection import RefusedError, UnreachableError, reason_of, refusal
-from .spu_client import PASSING, PATIENCE_SECONDS, PAUSE_SECONDS_MAX, PAUSE_SECONDS_MIN, SILENCE_SECONDS_MAX, SpuClient
+from .spu_client import (
+    PATIENCE_SECONDS,
+    PAUSE_SECONDS_MAX,
+    PAUSE_SECONDS_MIN,
+    SILENCE_SECONDS_MAX,
+    TRANSIENT,
+    SpuClient,
+)
 
 BYTES_MAX = 32 * 2**20
 """The size of the records that may wait in one producer. A `send` of more waits until others are acknowledged."""
@@ -38,8 +45,6 @@ TOPIC_AGE_SECONDS_MAX = 60.0
 
 NO_LEADER = RefusedError("the partition has no leader at the moment", ErrorCode.LEADER_NOT_AVAILABLE)
 
-_TRANSIENT = PASSING | {ErrorCode.KAFKA_STORAGE_ERROR}
-"""Refusals after which a batch is sent again. A leader whose disk is full takes it when there is room."""
 _RECORD_BYTES = 100
 """About how much memory a record takes besides its content."""
 _NO_PARTITION = -1
@@ -315,7 +320,7 @@ class RecordProducer:
         patience_seconds = 0.0
         if refused.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             patience_seconds = NEW_TOPIC_SECONDS_MAX
-        elif refused.code in _TRANSIENT:
+        elif refused.code in TRANSIENT:
             patience_seconds = self._patience_seconds
         error = why_unusable(name, refused.code)
         if refused.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -383,7 +388,7 @@ class RecordProducer:
             self._on_answer(spu_id, line, answers.get(partition, NO_LEADER))
 
     def _on_answer(self, spu_id: int, line: OutgoingLine, answer: int | RefusedError | UnreachableError | None) -> None:
-        if isinstance(answer, UnreachableError) or (isinstance(answer, RefusedError) and answer.code in _TRANSIENT):
+        if isinstance(answer, UnreachableError) or (isinstance(answer, RefusedError) and answer.code in TRANSIENT):
             if self._leaders.get(line.partition) == spu_id:
                 del self._leaders[line.partition]
             self._fail(line, _named(line.partition, answer) if isinstance(answer, RefusedError) else answer)
@@ -409,7 +414,7 @@ def _has_failed(each: OutgoingLine | _Lookup) -> bool:
 
 def _final(error: RefusedError | UnreachableError) -> RefusedError | UnreachableError:
     """Returns the error with which to give up: a transient error means that the leader was not reached in time."""
-    is_transient = isinstance(error, RefusedError) and error.code in _TRANSIENT
+    is_transient = isinstance(error, RefusedError) and error.code in TRANSIENT
     return UnreachableError(str(error)) if is_transient else error
 
 

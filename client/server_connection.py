@@ -256,7 +256,7 @@ _REASONS = {
     ErrorCode.LEADER_NOT_AVAILABLE: "the partition has no leader at the moment",
     ErrorCode.CONCURRENT_TRANSACTIONS: "the markers of the previous transaction are not written yet",
     ErrorCode.INVALID_TRANSACTION_TIMEOUT: (
-        "the brokers allow no transaction that takes so long (transaction.max.timeout.ms)"
+        "the brokers do not let a transaction take that long (transaction.max.timeout.ms)"
     ),
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the user may not write with the transactional id",
 }

@@ -71,6 +71,8 @@ PASSING = frozenset(
     }
 )
 """The transient errors, which end soon or come from a server that is no longer the right one."""
+TRANSIENT = PASSING | {ErrorCode.KAFKA_STORAGE_ERROR}
+"""Refusals after which a producer sends a batch again. A leader whose disk is full takes it when there is room."""
 _APIS: Mapping[int, Api] = {**API_TABLE, **SPU_OBJECT_APIS, **LOGIN_APIS}
 _GROUP_KEYS = 0
 _TRANSACTION_KEYS = 1

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import Enum, auto
 
 from tailrace.client.server_connection import RefusedError, reason_of
-from tailrace.client.spu_client import PASSING
+from tailrace.client.spu_client import TRANSIENT
 from tailrace.protocol.error_codes import ErrorCode
 
 
@@ -33,7 +33,6 @@ class Verdict(Enum):
     LOST = auto()
 
 
-TRANSIENT = PASSING | {ErrorCode.KAFKA_STORAGE_ERROR}
 _FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 _LOST = frozenset(
     {

@@ -25,6 +25,7 @@ from tailrace.client.log_facts import Partition, by_topic
 from tailrace.client.outgoing_line import Waiting, record_bytes
 from tailrace.client.outgoing_records import Outgoing
 from tailrace.client.partition_chooser import partition_of_key
+from tailrace.client.record_producer import NEW_TOPIC_SECONDS_MAX, TOPIC_AGE_SECONDS_MAX
 from tailrace.client.server_connection import (
     RefusedError,
     UnreachableError,
@@ -33,7 +34,7 @@ from tailrace.client.server_connection import (
     refusal,
     unless_refused,
 )
-from tailrace.client.spu_client import PAUSE_SECONDS_MIN, SILENCE_SECONDS_MAX, SpuClient
+from tailrace.client.spu_client import PAUSE_SECONDS_MIN, SILENCE_SECONDS_MAX, TRANSIENT, SpuClient
 from tailrace.protocol.batches.compression import Compression
 from tailrace.protocol.batches.records import Record
 from tailrace.protocol.codec.primitives import Buffer
@@ -57,17 +58,13 @@ from tailrace.runtime.chance import Chance
 from tailrace.runtime.wall_clock import WallClock
 
 from .known_places import Key, KnownPlaces
-from .transaction_errors import TRANSIENT, TransactionLostError, lost_by
+from .transaction_errors import TransactionLostError, lost_by
 from .transaction_progress import Phase, TransactionProgress
 
 TIMEOUT_SECONDS = 60.0
 """How long a transaction may take before its coordinator aborts it."""
 ABORT_SECONDS_MAX = 5.0
 """How long `abort` waits for a coordinator. After that, the transaction ends at its timeout."""
-TOPIC_AGE_SECONDS_MAX = 60.0
-"""After this time a topic is looked up again, because it may have more partitions."""
-NEW_TOPIC_SECONDS_MAX = 2.0
-"""How long a topic may be unknown before records to it are refused: a new topic is not known everywhere at once."""
 MARKERS_PAUSE_SECONDS = 0.02
 """How soon to ask again while the markers of the previous transaction are being written."""
 MARKERS_PAUSES_MAX = 50

@@ -40,12 +40,16 @@ async def check_partitions(spus: SpuClient, topic: str, numbers: Collection[int]
     )
 
 
-async def positions_in(spus: SpuClient, group: str, topic: str, numbers: Iterable[int]) -> dict[int, int]:
+async def positions_in(
+    spus: SpuClient, group: str, topic: str, numbers: Iterable[int], *, only_stable: bool = False
+) -> dict[int, int]:
     """Returns the first offset that is not done, for each partition in which something is done.
 
-    Transactions that are still open do not count. Raises RefusedError and UnreachableError.
+    Transactions that are still open do not count. `only_stable` waits for their end. Raises RefusedError and
+    UnreachableError.
     """
-    found = await GroupClient(spus).committed_in(group, [Partition(topic, each) for each in numbers])
+    partitions = [Partition(topic, each) for each in numbers]
+    found = await GroupClient(spus).committed_in(group, partitions, only_stable=only_stable)
     by_number = {each.number: unless_refused(progress) for each, progress in found.items()}
     return {
         number: progress.committed
@@ -59,7 +63,4 @@ async def position_of(spus: SpuClient, group: str, shard: Shard) -> int | None:
 
     Waits while the offset is in an open transaction. Raises RefusedError and UnreachableError.
     """
-    partition = Partition(*shard)
-    found = await GroupClient(spus).committed_in(group, [partition], only_stable=True)
-    progress = unless_refused(found[partition])
-    return None if progress is None else progress.committed
+    return (await positions_in(spus, group, shard.topic, [shard.number], only_stable=True)).get(shard.number)

@@ -25,7 +25,7 @@ from .backfill_planning import BackfillTask, ranges_left
 from .backfill_positions import group_of, position_of
 from .backfill_progress import ChunkProgress
 from .backfill_rows import rows_of_chunk
-from .engine_results import RangeResult, range_result
+from .engine_results import LOSSES_MAX, RangeResult, range_result
 from .output_archive import OutputArchive
 from .range_handling import handle_in_transactions, handle_input, range_parts, stopped_text
 from .range_outputs import RangeParts, ShardOutputs, broker_senders, outputs_of
@@ -33,8 +33,6 @@ from .row_batches import batches_of
 
 EPOCH = 1
 """The epoch of all commits of a backfill. Transactional ids tell its attempts apart."""
-LOSSES_MAX = 5
-"""How many attempts in succession may lose a transaction while the position does not move."""
 _FINAL = frozenset(
     {
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,

@@ -8,6 +8,9 @@ from tailrace.pipeline.jobs.job_results import JobResult
 from tailrace.trigger.replica.replica_metrics import Histogram, ReplicaMetrics
 from tailrace.trigger.work import Shard
 
+LOSSES_MAX = 5
+"""How many attempts in succession may lose a transaction while no mark moves."""
+
 
 class RangeResult(Struct, frozen=True):
     """What one task has done with a range of one shard."""

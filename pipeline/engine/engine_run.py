@@ -35,7 +35,7 @@ from tailrace.trigger.work import Shard
 
 from .batch_ends import ends_of_batch, gaps_to_mark, mark_gaps
 from .engine_metrics import serve_metrics
-from .engine_results import EngineCounts, EngineResult, RangeResult, engine_result
+from .engine_results import LOSSES_MAX, EngineCounts, EngineResult, RangeResult, engine_result
 from .engine_settings import Way, engine_config, without_effect
 from .engine_setup import NO_SETTINGS, given_function, given_servers
 from .engine_tasks import handle_rows
@@ -50,8 +50,6 @@ MEMBER_ID = "spark"
 """The name of the driver in the group of the trigger."""
 LOOK_SECONDS = 0.2
 """How often the driver looks whether it should stop."""
-LOSSES_MAX = 5
-"""How often in succession a micro-batch may lose a transaction while no mark moves."""
 _COLUMNS = ("key", "value", "partition", "offset", "unix_millis(timestamp) AS timestamp_ms", "headers")
 _JOB = "trigger"
 

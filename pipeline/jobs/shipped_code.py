@@ -42,7 +42,7 @@ def ship(spark: "SparkSession", directory: str) -> None:
     """Gives the executors of the session our code. `directory` must live as long as the session.
 
     Threads of this process need nothing, so a session in local mode gets nothing. The server of Spark Connect takes a
-    copy at once, and notices a copy that it has already.
+    copy at once, and recognizes a copy that it already has.
     """
     if not is_connect(spark) and runs_in_one_process(str(spark.sparkContext.master)):
         return

@@ -83,8 +83,8 @@ class PartWriter:
                 is_first = write_once(path, _encode(self._names, self._pending.ranges, state))
             except OSError as error:
                 raise ReplayError(
-                    f"{path} cannot be written: {error.strerror or error}: run the same command again when it can, and "
-                    "the replay goes on"
+                    f"{path} cannot be written: {error.strerror or error}; remove the cause and run the same command "
+                    "again, and the replay goes on"
                 ) from error
             if is_first:
                 self.state = state

@@ -35,5 +35,5 @@ def parse_speed(text: str) -> float:
     """Reads a speed such as 10x, 1 or 0.5x. Raises ValueError."""
     found = _SPEED.fullmatch(text)
     if found is None or not float(found[1]):
-        raise ValueError(f"{text} is no speed such as 1x, 10x or 0.5x")
+        raise ValueError(f"{text} is not a speed such as 1x, 10x or 0.5x")
     return float(found[1])

@@ -142,9 +142,9 @@ def replay(
     if map_directory is None and not dry_run:
         raise ReplayError("a replay needs a directory for its map, by which it can go on after a failure")
     if compression.upper() not in Compression.__members__:
-        raise ReplayError(f"{compression} is no codec: take none, gzip, snappy, lz4 or zstd")
+        raise ReplayError(f"{compression} is not a codec: take none, gzip, snappy, lz4 or zstd")
     if speed is not None and not 0 < speed < inf:
-        raise ReplayError(f"{speed} is no speed: give a number above 0, such as 10 for ten times as fast")
+        raise ReplayError(f"{speed} is not a speed: give a number above 0, such as 10 for ten times as fast")
     run = _Run(
         spark,
         settings,

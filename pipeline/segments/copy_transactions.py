@@ -35,7 +35,7 @@ class CopyTransactions:
     """The transactions of one copy."""
 
     def __init__(self, files: Files, copy: LogCopy, end: int, walked: WalkedSegments | None = None) -> None:
-        """`end`: the offset after the last record that a query may read if it was not for transactions.
+        """`end`: the offset after the last record that a query may read, apart from transactions.
 
         `walked`: what an earlier plan has read. Raises SegmentError.
         """

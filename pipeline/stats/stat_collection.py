@@ -234,6 +234,8 @@ def _partition_stats(found: _Found, *, is_archive: bool) -> list[PartitionStat]:
     for row in sorted(found.partitions, key=lambda row: (row["topic"], row["partition"])):
         place = (row["topic"], row["partition"])
         kept, width = compaction.get(place), found.widths[row["topic"]]
+        # The first batch of a log may begin with deleted records, which its header counts.
+        records = kept["records"] if kept else 0
         rate = _rate(slots.get(place, []), width)
         stats.append(
             PartitionStat(
@@ -241,8 +243,7 @@ def _partition_stats(found: _Found, *, is_archive: bool) -> list[PartitionStat]:
                 partition=row["partition"],
                 first=row["first"],
                 last=row["last"],
-                # The first batch of a log may begin with deleted records, which its header counts.
-                records=kept["records"] if kept else 0,
+                records=records,
                 batches=None if is_archive else row["batches"],
                 stored_bytes=None if is_archive else row["bytes"],
                 content_bytes=kept["bytes"] if kept else 0,
@@ -251,7 +252,7 @@ def _partition_stats(found: _Found, *, is_archive: bool) -> list[PartitionStat]:
                 other_entries=row["others"],
                 duplicates=duplicates.get(place, 0),
                 compaction=_compaction(kept),
-                peak_per_second=peak_rate(rate, width, mean_rate(row["records"], row["firstMs"], row["lastMs"])),
+                peak_per_second=peak_rate(rate, width, mean_rate(records, row["firstMs"], row["lastMs"])),
                 rate=rate,
             )
         )

@@ -174,7 +174,7 @@ def _acknowledgements(config: TriggerConfig, given: Collection[str]) -> Iterator
 
 
 def _transactions(config: TriggerConfig) -> Iterator[_Fault]:
-    overtaken = "so no offset says which records the output of a transaction comes from"
+    overtaken = "so no offset tells which records a transaction covers"
     yield _Fault(
         config.order is Order.KEY,
         ("guarantee", "order"),

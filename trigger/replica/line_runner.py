@@ -58,7 +58,7 @@ class LineRunner:
     ) -> None:
         """Prepares to run a line. `may_hand_out` says whether events may begin at a time.
 
-        Whoever changes its answer sets `changed`.
+        The caller sets `changed` when its answer changes.
         """
         self.line = line
         self.retried: AttemptFailed | None = None

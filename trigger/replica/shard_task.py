@@ -348,7 +348,7 @@ class ShardTask:
         """Why events of the shard are handled again and again; empty if they are not."""
         if self._losses < 2 or self._commits is None or self._commits.committed > self.committed:
             return ""
-        return f"its last {self._losses} transactions were lost, so that events are handled again: {self._last_loss}"
+        return f"its last {self._losses} transactions were lost, so its events are handled again: {self._last_loss}"
 
     @property
     def _retried(self) -> AttemptFailed | None:

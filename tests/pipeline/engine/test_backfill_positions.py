@@ -23,8 +23,8 @@ from tailrace.client.transactions.transactional_producer import TransactionalPro
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
 from tailrace.pipeline.engine.backfill_planning import BackfillError, BackfillId, BackfillTask, Window
 from tailrace.pipeline.engine.backfill_positions import check_partitions, group_of, position_of, positions_in
-from tailrace.pipeline.engine.backfill_tasks import LOSSES_MAX, into_topics_once
-from tailrace.pipeline.engine.engine_results import RangeResult
+from tailrace.pipeline.engine.backfill_tasks import into_topics_once
+from tailrace.pipeline.engine.engine_results import LOSSES_MAX, RangeResult
 from tailrace.pipeline.engine.engine_settings import Way, engine_config
 from tailrace.pipeline.engine.range_outputs import RangeParts, client_of, outputs_of
 from tailrace.pipeline.engine.range_work import RangeWork

@@ -8,8 +8,8 @@ from trigger_replicas import config
 from worker_pools import function_in
 
 from tailrace.pipeline.engine import run_trigger
-from tailrace.pipeline.engine.engine_results import EngineCounts, RangeResult
-from tailrace.pipeline.engine.engine_run import LOSSES_MAX, EngineRun, EngineRunSettings, handle_until_committed
+from tailrace.pipeline.engine.engine_results import LOSSES_MAX, EngineCounts, RangeResult
+from tailrace.pipeline.engine.engine_run import EngineRun, EngineRunSettings, handle_until_committed
 from tailrace.pipeline.engine.engine_settings import EngineSettingsError
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.runtime.network import Address

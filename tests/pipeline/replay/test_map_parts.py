@@ -98,7 +98,7 @@ def test_a_full_disk_is_a_sentence_and_the_part_can_be_written_later(
     with monkeypatch.context() as patched:
         patched.setattr(map_parts, "write_once", refuse)
         with pytest.raises(
-            ReplayError, match=r"p00003-0+\.parquet cannot be written: No space left on device: run the"
+            ReplayError, match=r"p00003-0+\.parquet cannot be written: No space left on device; remove the cause"
         ):
             writer.write(PartState(ReplayPosition(5, 5, 5, 5)))
     writer.write(PartState(ReplayPosition(5, 5, 5, 5)))

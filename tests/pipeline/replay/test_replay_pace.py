@@ -12,5 +12,5 @@ def test_time_goes_faster_by_the_speed() -> None:
 def test_speeds_are_read() -> None:
     assert [parse_speed(each) for each in ("10x", "1", "0.5x")] == [10.0, 1.0, 0.5]
     for each in ("0", "x", "-1", "fast", "1e3"):
-        with pytest.raises(ValueError, match="is no speed such as 1x"):
+        with pytest.raises(ValueError, match="is not a speed such as 1x"):
             parse_speed(each)

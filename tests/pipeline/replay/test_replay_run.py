@@ -30,8 +30,8 @@ def _refused(**given: Any) -> str:
 def test_arguments_that_cannot_work_are_refused() -> None:
     assert "needs one source" in _refused(from_segments=None)
     assert "needs a directory for its map" in _refused(dry_run=False)
-    assert "zip is no codec" in _refused(compression="zip")
-    assert all("is no speed" in _refused(speed=speed) for speed in (0, -1.0, float("nan"), float("inf")))
+    assert "zip is not a codec" in _refused(compression="zip")
+    assert all("is not a speed" in _refused(speed=speed) for speed in (0, -1.0, float("nan"), float("inf")))
     assert "is no mask" in _refused(masks=["nothing"])
     assert "is no regular expression" in _refused(key_regexes=["("])
     assert "the secret has no effect" in _refused(secret=b"x")

@@ -209,7 +209,7 @@ async def test_a_shard_whose_transactions_are_lost_again_and_again_says_so(autoj
         zombie.close()
         await handled.count(4)
         (shard,) = replica.replica.report().shards
-        assert "its last 3 transactions were lost, so that events are handled again: a newer producer" in shard.error
+        assert "its last 3 transactions were lost, so its events are handled again: a newer producer" in shard.error
         await trio.sleep(6)
         assert replica.replica.report().shards[0].error == ""
         assert await committed_values(spu, "out") == _expected(1)
